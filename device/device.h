@@ -1,19 +1,19 @@
-// What a machine can do: one block of device memory, streams, copies, fences.
+// A device: one block of device memory, streams, copies, fences.
 //
-// The code above this interface does not know whether a GPU or the host
-// emulating one stands behind it. One contract suite (device_contract_test)
-// runs against every implementation.
+// The code above this interface does not know if the device is a GPU or the
+// host emulating one. One contract suite (device_contract_test) runs against
+// every implementation.
 //
 // Invariants:
-//  1. The device's memory is one block of exactly memory_bytes(); nothing that
-//     an operator reads or writes on the device lies outside it.
+//  1. The device's memory is one block of exactly memory_bytes(); all that an
+//     operator reads or writes on the device lies in it.
 //  2. Work on one stream runs in the order of queueing, and its effects are
 //     visible to work that waited on its fence.
 //  3. A stream keeps its first failure: later work on it is skipped (fences are
 //     still reached, so nobody hangs) and every Synchronize returns the error.
 //
-// Threads: one thread queues work (the trainer's); Synchronize and Reached may
-// be called from it alone. Work runs on threads of the device.
+// Threads: one thread queues work (the trainer's), and only it may call
+// Synchronize and Reached. Work runs on threads of the device.
 #ifndef CASTOR_DEVICE_DEVICE_H_
 #define CASTOR_DEVICE_DEVICE_H_
 
@@ -32,7 +32,7 @@ namespace castor {
 
 struct GpuContext;  // device/gpu_context.h
 
-// Handed to a piece of work when its stream reaches it. On the host, `pool` is
+// Passed to a piece of work when its stream reaches it. On the host, `pool` has
 // the stream's own threads. On a GPU's stream the work queues kernels through
 // `gpu`, which is null everywhere else.
 struct ExecContext {
@@ -43,10 +43,10 @@ struct ExecContext {
 // A piece of work. Must not block on other work. An error stops its stream.
 using Work = absl::AnyInvocable<absl::Status(const ExecContext&)>;
 
-// Told of every piece of work and every wait that took time, from the stream's
-// own thread, as they end. `tag` is the caller's own number for it, `count` its
-// number on the stream: what a fence names it by. A wait lasted until the last
-// part of `until` was reached.
+// Is told, by the stream's own thread, of the end of every piece of work and of
+// every wait that took time. `tag` is the caller's own number for it; `count`
+// is its number on the stream, by which fences name it. A wait lasted until the
+// last part of `until` was reached.
 class DeviceObserver {
  public:
   virtual ~DeviceObserver() = default;
@@ -73,9 +73,9 @@ class Device {
   // Queues a copy of `bytes` on `stream` and returns at once; the fence is
   // reached when the copy is over. Copies on kHostToDevice and kDeviceToHost
   // cross the bus and take its time. Copies on kCompute stay on the device
-  // (source and destination may overlap), or are of few bytes that do not queue
-  // behind payloads: an operator's input from the host, which must be there
-  // when the copy is queued and may be read from then on, or a result to it.
+  // (source and destination may overlap), or are of few bytes that must not
+  // queue behind payloads: an operator's input from the host, which may be read
+  // from the time of queueing on, or a result to the host.
   virtual Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
                      int64_t bytes) = 0;
 
@@ -84,28 +84,29 @@ class Device {
   virtual Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
                      int64_t bytes) = 0;
 
-  // What is queued on `stream` from now on starts after `fence` is reached.
-  // Returns at once. Time spent waiting is told to the observer under `tag`.
+  // Makes work queued on `stream` from now on start after `fence` is reached.
+  // Returns at once. The observer is told the time spent waiting under `tag`.
   virtual void Wait(StreamId stream, const Fence& fence, int64_t tag) = 0;
 
-  // Everything queued so far on `stream`.
+  // Returns the fence of everything queued so far on `stream`.
   virtual Fence Now(StreamId stream) const = 0;
 
-  // Does not block.
+  // Returns true if `fence` is reached. Does not block.
   virtual bool Reached(const Fence& fence) const = 0;
 
-  // Blocks until `fence` is reached. The first failure of any stream that the
-  // fence names.
+  // Blocks until `fence` is reached. Returns the first failure of any stream
+  // that the fence names.
   virtual absl::Status Synchronize(const Fence& fence) = 0;
 
-  // What page-locks host memory for this device's copies; null where the
-  // system's own lock is all there is.
+  // Page-locks host memory for this device's copies; null if the system's own
+  // lock is enough.
   virtual HostPinner* host_pinner() { return nullptr; }
 
-  // A monotonic clock on which the observer's times lie.
+  // Returns the time of the monotonic clock on which the observer's times lie.
   virtual int64_t NowNs() const = 0;
 
-  // The observer is not owned; null: none. Set it while no work is queued.
+  // Sets the observer, which is not owned; null: none. Call it while no work is
+  // queued.
   virtual void SetObserver(DeviceObserver* observer) = 0;
 
   Fence NowAll() const {

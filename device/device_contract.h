@@ -1,5 +1,5 @@
-// What every implementation of Device promises (device.h), as one test suite:
-// an implementation joins by instantiating it with a DeviceFactory.
+// The contract of Device (device.h) as a test suite, which each implementation
+// instantiates with a DeviceFactory.
 #ifndef CASTOR_DEVICE_DEVICE_CONTRACT_H_
 #define CASTOR_DEVICE_DEVICE_CONTRACT_H_
 
@@ -18,13 +18,14 @@ inline constexpr int64_t kContractMemoryBytes = (int64_t{8} << 20) + 3;
 
 struct DeviceFactory {
   std::string name;
-  // A device of `memory_bytes` whose bus moves `bus_bytes_per_s` at most in
-  // each direction (0: as fast as it can). Null, with the reason in the test's
-  // output: there is no such device here, and the tests are skipped.
+  // Makes a device of `memory_bytes` whose bus moves at most `bus_bytes_per_s`
+  // in each direction (0: as fast as it can). Returns null, with the reason in
+  // the test's output, if there is no such device here; the tests are then
+  // skipped.
   std::function<std::unique_ptr<Device>(int64_t memory_bytes,
                                         double bus_bytes_per_s)>
       create;
-  bool limits_bus = true;  // whether it can slow its bus down
+  bool limits_bus = true;  // if it can slow its bus down
 };
 
 class DeviceContract : public testing::TestWithParam<DeviceFactory> {

@@ -31,8 +31,8 @@ constexpr absl::string_view StreamName(StreamId stream) {
   return kNames[static_cast<int>(stream)];
 }
 
-// Holds for each stream the number of its work items that must be over. A value
-// type: the default fence is reached from the start.
+// The number of work items of each stream that must be over. A value type; the
+// default fence is always reached.
 class Fence {
  public:
   constexpr Fence() = default;

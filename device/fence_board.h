@@ -1,4 +1,4 @@
-// How far each stream has come, and threads that wait for it.
+// Keeps the progress of each stream, and wakes threads that wait for it.
 //
 // Threads: one thread at a time advances a stream; everything else from any.
 #ifndef CASTOR_DEVICE_FENCE_BOARD_H_
@@ -21,8 +21,8 @@ class FenceBoard {
   FenceBoard(const FenceBoard&) = delete;
   FenceBoard& operator=(const FenceBoard&) = delete;
 
-  // The stream's first `count` items are over; `count` never falls. What was
-  // done before is visible to who finds the fence reached.
+  // Says that the stream's first `count` items are over; `count` never falls.
+  // Memory written before is visible to threads that find the fence reached.
   void Advance(StreamId stream, int64_t count);
 
   int64_t count(StreamId stream) const {
@@ -30,26 +30,26 @@ class FenceBoard {
         std::memory_order_acquire);
   }
   bool Reached(const Fence& fence) const;
-  // Blocks until the fence is reached; false if it was from the start.
+  // Blocks until the fence is reached. Returns false if it was reached already.
   bool BlockUntilReached(const Fence& fence);
 
  private:
   struct alignas(64) Stream {
     std::atomic<int64_t> count{0};
-    // The least count that a sleeper waits for and that was not there when it
-    // was last looked at.
+    // The least count that a sleeper waits for, above the count at the last
+    // check.
     std::atomic<int64_t> next_wanted{0};
   };
-  // Threads that sleep until a fence is reached. Each is woken once, when it
-  // is: a wake-up per piece of work would take the processors from the work
-  // itself.
+  // A thread that sleeps until a fence is reached. It is woken once, when it
+  // is: a wake-up per piece of work would take the processors from the work.
   struct Sleeper {
     const Fence* fence;
     std::condition_variable reached;
   };
-  // Call it with mutex_ held. Computes next_wanted from sleepers_, and wakes
-  // those whose fence is reached. Both at once: a count that is found reached
-  // here is no longer wanted, so the thread that reached it may wake nobody.
+  // Computes next_wanted from sleepers_, and wakes those whose fence is
+  // reached. mutex_ must be held. It does both, since a count that is found
+  // reached here is no longer wanted, so the thread that reached it may wake no
+  // sleeper.
   void WakeReached();
 
   std::array<Stream, kNumStreams> streams_;

@@ -1,5 +1,5 @@
-// A device that hands everything on to another one, for who changes a part of
-// what that does, or keeps something beside it: tests and benchmarks.
+// A device that forwards all calls to another one: a base class for tests and
+// benchmarks that change or record some of the calls.
 #ifndef CASTOR_DEVICE_FORWARDING_DEVICE_H_
 #define CASTOR_DEVICE_FORWARDING_DEVICE_H_
 

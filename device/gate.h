@@ -9,7 +9,7 @@
 
 namespace castor {
 
-// A gate holds a stream until it is opened. Only tests use it.
+// A gate holds a stream until it is opened. For tests only.
 class Gate {
  public:
   void Open() { open_.store(true); }

@@ -1,4 +1,4 @@
-// Page-locks host memory as a device's copy engines want it.
+// Page-locks host memory for a device's copy engines.
 #ifndef CASTOR_DEVICE_HOST_PINNER_H_
 #define CASTOR_DEVICE_HOST_PINNER_H_
 
@@ -13,11 +13,11 @@ class HostPinner {
  public:
   virtual ~HostPinner() = default;
 
-  // `data` is page-aligned and was not touched yet: its pages are taken here,
-  // near the device where the machine has a choice, and stay. Any other status
-  // than OK says why not, and leaves the memory as it was.
+  // Locks `data`, which is page-aligned and was not touched yet: its pages are
+  // taken here, near the device if the machine has a choice, and stay. After an
+  // error the memory is as it was.
   virtual absl::Status PinHost(void* data, int64_t bytes) = 0;
-  // Call it before the memory goes away, and after all copies of it.
+  // Unlocks `data`. Call it after all copies of the memory, before it is freed.
   virtual void UnpinHost(void* data) = 0;
 };
 

@@ -1,12 +1,12 @@
-// What devices have in common: a queue with a thread for each stream, fences as
-// counts of what is over, waits, failures.
+// The common part of devices: a queue with a thread for each stream, fences as
+// counts of finished items, waits, failures.
 //
-// A device says what its threads do with an item (Handle). One that runs its
-// items itself, on the host, ends them by RunOnHost; another (a GPU's) hands
-// them on and ends them later by Finish.
+// A device implements Handle, which its threads call with each item. A device
+// that runs its items itself, on the host, ends them by RunOnHost; another (a
+// GPU's) hands them on and ends them later by Finish.
 //
-// An item is over in this order: the observer was told, the work was destroyed
-// (what it holds may die with its owner), the fence is reached.
+// An item ends in this order: the observer is told, the work is destroyed (the
+// objects it refers to may be gone after the fence), the fence is reached.
 #ifndef CASTOR_DEVICE_STREAMED_DEVICE_H_
 #define CASTOR_DEVICE_STREAMED_DEVICE_H_
 
@@ -40,27 +40,28 @@ class StreamedDevice : public Device {
 
  protected:
   // Carries out one item. The stream's own thread calls it, in the order of
-  // queueing; for a stream that HandlesAtOnce, the thread that queues it.
+  // queueing; for a stream that HandlesAtOnce, the thread that queues the item
+  // does.
   virtual void Handle(StreamId stream, StreamItem& item, int64_t count) = 0;
   virtual bool HandlesAtOnce(StreamId) const { return false; }
-  // Whether a copy's time of queueing matters.
+  // Returns true if the device needs to know a copy's time of queueing.
   virtual bool WantsQueuedNs(StreamId) const { return false; }
 
-  // ResourceExhausted: there is no thread for one of them. The device may then
-  // only be destroyed.
+  // Starts the streams' threads. ResourceExhausted: there is no thread for one
+  // of them; the device may then only be destroyed.
   absl::Status StartStreams();
-  // Every destructor of a device calls it first. Returns when all that was
-  // queued was handled.
+  // Returns when all queued items were handled; every destructor of a device
+  // calls it first.
   void StopStreams();
 
-  // Runs an item here and now, and ends it. `run` does what is not a wait.
-  // Returns whether a wait took time.
+  // Runs an item on the calling thread, and ends it. `run` runs items that are
+  // no waits. Returns true if a wait took time.
   bool RunOnHost(StreamId stream, StreamItem& item, int64_t count,
                  absl::FunctionRef<absl::Status(StreamItem&)> run);
-  // Ends an item; in order, by one thread for each stream.
+  // Ends an item; called in order, by one thread for each stream.
   void Finish(StreamId stream, int64_t count) { over_.Advance(stream, count); }
 
-  // A stream keeps its first failure.
+  // Fails a stream, which keeps its first failure.
   void Fail(StreamId stream, absl::Status why);
   bool failed(StreamId stream) const {
     return failures_[static_cast<int>(stream)].failed.load(

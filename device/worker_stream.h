@@ -1,5 +1,5 @@
-// A stream's queue and the thread that takes it in order, or the stream of who
-// pushes, without either.
+// A stream's queue and the thread that takes its items in order; or, without
+// either, a stream whose items run on the pushing thread.
 #ifndef CASTOR_DEVICE_WORKER_STREAM_H_
 #define CASTOR_DEVICE_WORKER_STREAM_H_
 
@@ -18,7 +18,7 @@
 
 namespace castor {
 
-// What was queued on a stream.
+// An item that was queued on a stream.
 struct StreamItem {
   enum class Kind : uint8_t { kWork, kCopy, kFill, kWait };
   Kind kind = Kind::kWork;
@@ -28,7 +28,7 @@ struct StreamItem {
   void* dst = nullptr;
   const void* src = nullptr;
   int64_t bytes = 0;
-  int64_t queued_ns = 0;  // where the device wants to know it
+  int64_t queued_ns = 0;  // if the device needs it
   Fence fence;            // kWait
 };
 
@@ -44,20 +44,20 @@ class WorkerStream {
   WorkerStream(const WorkerStream&) = delete;
   WorkerStream& operator=(const WorkerStream&) = delete;
 
-  // Call it once. Items that were pushed before wait for it. ResourceExhausted:
-  // there is no thread for it; nothing may be pushed. `name` says which stream
-  // it is.
+  // Starts the thread; call it once. Items that were pushed before wait for it.
+  // ResourceExhausted: there is no thread; nothing may be pushed. `name` names
+  // the stream.
   absl::Status Start(absl::string_view name, Handler handler);
-  // In the place of Start: there is no thread, and Push returns when the item
+  // Starts without a thread, in place of Start: Push then returns when the item
   // was handled. Call it before the first Push.
   void StartAtOnce(Handler handler) {
     handler_ = std::move(handler);
     at_once_ = true;
   }
 
-  // Returns the item's number.
+  // Queues the item and returns its number.
   int64_t Push(StreamItem item);
-  // Items pushed so far.
+  // The number of items pushed so far.
   int64_t queued() const { return queued_.load(std::memory_order_relaxed); }
 
   // Lets the thread end once its queue is empty. Nothing is pushed after it.
@@ -69,7 +69,7 @@ class WorkerStream {
 
   Handler handler_;
   bool at_once_ = false;
-  // The producer's count; the mutex guards the four below.
+  // The producer's count. The mutex guards the four members below it.
   std::atomic<int64_t> queued_{0};
   std::mutex mutex_;
   std::condition_variable filled_;

@@ -1,6 +1,5 @@
-// Small things that a group of ranks must know alike, before any of them goes
-// on. All ranks call the same function; each blocks, and fails where its
-// communicator does.
+// Small values on which all ranks of a group agree before they go on. All ranks
+// call the same function; it blocks, and fails if the communicator does.
 #ifndef CASTOR_DEVICE_COMM_AGREEMENT_H_
 #define CASTOR_DEVICE_COMM_AGREEMENT_H_
 
@@ -15,30 +14,31 @@
 
 namespace castor {
 
-// Waits until a collective that was queued is over; or why it was not.
+// Waits until a collective that was queued is over; returns its error, or that
+// of the queueing.
 absl::Status Await(Communicator& communicator,
                    const absl::StatusOr<Fence>& queued);
 
-// `status` of each rank: OK on all ranks if it is on all of them, else, on all
-// ranks, that of the lowest one that failed, with "rank 2: " before its
-// message. Unlike Communicator::Fail it leaves the group in order.
+// Returns OK on all ranks if `status` is OK on all of them; else, on all ranks,
+// the status of the lowest rank that failed, with "rank 2: " before its
+// message. Unlike Communicator::Fail it leaves the group usable.
 absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
                            const absl::Status& status);
 
-// Each of `values` becomes the highest that a rank has in its place; all ranks
-// have as many. `tag` is the collectives'.
+// Sets each of `values` to the maximum over all ranks; all ranks pass the same
+// number of values. `tag` is that of the collectives.
 absl::Status TakeHighest(Communicator& communicator, absl::string_view key,
                          int64_t tag, absl::Span<int64_t> values);
 
-// `text` becomes rank `root`'s.
+// Sets `text` to rank `root`'s on all ranks.
 absl::Status BroadcastText(Communicator& communicator, absl::string_view key,
                            int root, std::string* text);
 
-// The last that ranks do which have all succeeded: on rank 0 it is OK only if
-// it is on all. A rank may fail in a meeting from which the others have come
-// out well, so they meet a second time: to that such a rank does not come, and
-// rank 0 fails there. The others have nobody left whom a failure of the second
-// meeting concerns, and pass over it.
+// The last call of ranks that have all succeeded: on rank 0 it returns OK only
+// if it does on all ranks. A rank may fail in a barrier that the others have
+// left well, so there are two barriers: such a rank does not come to the
+// second, where rank 0 then fails. The other ranks ignore a failure of the
+// second barrier, since nobody else needs to know of it.
 absl::Status EndTogether(Communicator& communicator, absl::string_view key);
 
 }  // namespace castor

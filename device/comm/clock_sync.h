@@ -1,8 +1,10 @@
-// How far the ranks' clocks are apart, for traces that are to lie on one axis.
+// Measures the offsets of the ranks' clocks, so that their traces can share one
+// time axis.
 //
-// Who leaves a barrier knows that everyone has come to it: a rank's time of
-// leaving is later than any rank's time of coming. So each barrier bounds the
-// difference of two clocks from both sides, and several bound it better:
+// A rank that leaves a barrier knows that all ranks have entered it: each
+// rank's time of leaving is later than any rank's time of entering. So each
+// barrier bounds the difference of two clocks from both sides, and several
+// bound it better:
 //
 //   rank 0   come_0 ........................ left_0
 //   rank r             come_r ........ left_r
@@ -21,14 +23,14 @@
 namespace castor {
 
 struct ClockOffset {
-  // Rank 0's clock shows so much more than this rank's, give or take the error,
-  // which is a bound. 0 and 0 on rank 0.
+  // Rank 0's clock minus this rank's, and a bound on its error. Both are 0 on
+  // rank 0.
   int64_t offset_ns = 0;
   int64_t error_ns = 0;
 };
 
-// All ranks call it, between other work; it blocks for a few barriers. `now` is
-// the clock that is asked about. Fails as the communicator does.
+// Measures the offset of the clock `now`. All ranks call it, between other
+// work; it blocks for a few barriers. Fails as the communicator does.
 absl::StatusOr<ClockOffset> MeasureClockOffset(
     Communicator& ranks, absl::string_view key,
     absl::FunctionRef<int64_t()> now);

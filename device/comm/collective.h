@@ -1,4 +1,4 @@
-// What is asked of a group of ranks, and how it is named in messages.
+// Describes a collective of a group of ranks, and names it in messages.
 //
 // A *collective* is one operation that every rank of a group takes part in. Its
 // *key* is the caller's name for the place in the program that calls it
@@ -36,25 +36,25 @@ enum class ElementType : uint8_t {
 
 enum class ReduceOp : uint8_t { kNone, kSum, kMin, kMax };
 
-// Longer keys are cut, everywhere alike.
+// Longer keys are cut, alike on all ranks.
 inline constexpr int64_t kMaxKeyBytes = 79;
 
-// What must be equal on all ranks of one collective.
+// The properties of a collective that must be equal on all ranks.
 struct CollectiveId {
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kBytes;
   ReduceOp op = ReduceOp::kNone;
   int32_t root = 0;      // kBroadcast
   int64_t sequence = 0;  // 0: none yet
-  // The size of one part, which is what a rank has for one other, or for all of
-  // them. -1: each pair of ranks has a size of its own.
+  // Bytes of one part: the data of one rank for one other, or for all of them.
+  // -1: each pair of ranks has a size of its own.
   int64_t part_bytes = 0;
   std::string key;
 
   friend bool operator==(const CollectiveId&, const CollectiveId&) = default;
 };
 
-// all-gather, 4096 bytes per rank, at "gather chunk 3" (#12)
+// Returns: all-gather, 4096 bytes per rank, at "gather chunk 3" (#12)
 std::string Describe(const CollectiveId& id);
 
 // One rank's side of a collective.
@@ -69,19 +69,20 @@ struct Collective {
   //   kBroadcast      recv [1]: the root's is sent
   const void* send = nullptr;
   void* recv = nullptr;
-  // kAllToAll with part_bytes -1: by rank; parts lie one after the other.
+  // For kAllToAll with part_bytes -1, indexed by rank; parts lie one after the
+  // other.
   std::vector<int64_t> send_bytes;
   std::vector<int64_t> recv_bytes;
 };
 
-// One collective that is over, for a trace. Times on the device's clock.
+// A finished collective, for a trace. Times are on the device's clock.
 struct CollectiveRecord {
   CollectiveId id;
   int64_t tag = 0;
-  int64_t start_ns = 0;  // this rank was there
-  int64_t ready_ns = 0;  // the last rank was there
+  int64_t start_ns = 0;  // this rank had entered
+  int64_t ready_ns = 0;  // the last rank had entered
   int64_t end_ns = 0;
-  int last_rank = 0;  // who came last; this rank if nobody kept it waiting
+  int last_rank = 0;  // the last rank to enter; this one if it did not wait
   int64_t bytes_sent = 0;
   int64_t bytes_received = 0;
 };

@@ -9,9 +9,9 @@
 
 namespace castor {
 
-// out[i] = rows[0][i] op rows[1][i] op ..., with `num_rows` rows of `row_bytes`
-// bytes each behind each other, in the order of their numbers. A NaN in any row
-// is the result; sums are of integers alone, and wrap around.
+// out[i] = rows[0][i] op rows[1][i] op ..., for `num_rows` adjacent rows of
+// `row_bytes` bytes each, in their order. A NaN in any row gives a NaN; only
+// integers are summed, and sums wrap around.
 void CombineRows(ReduceOp op, ElementType type, const std::byte* rows,
                  int num_rows, int64_t row_bytes, void* out);
 

@@ -1,11 +1,12 @@
-// What several machines can do together: collectives among ranks.
+// Collectives among ranks.
 //
 // Every rank makes one Communicator on its Device and calls the same
 // collectives in the same order. A call queues the collective on the device's
 // stream StreamId::kNetwork and returns at once; the fence is reached when this
-// rank's buffers hold the result and may be reused. What a collective reads
-// must be ordered by the caller: Device::Wait(kNetwork, fence) first. One
-// contract suite (communicator_contract.h) runs against every implementation.
+// rank's buffers hold the result and may be reused. The caller orders the
+// collective behind the writers of its input, by Device::Wait(kNetwork, fence)
+// first. One contract suite (communicator_contract.h) runs against every
+// implementation.
 //
 // Invariants:
 //  1. One at a time: collectives run in the order of calling, which is their
@@ -16,25 +17,26 @@
 //  3. Bits do not depend on timing, on the transport, or, where the micro
 //     batches are the same, on the number of ranks (see ReduceScatter).
 //  4. After the first failure of any rank the communicator is poisoned on every
-//     rank: what runs stops, what is queued is skipped, later calls fail at
-//     once, the destructor waits for nobody. A collective that has ended on one
-//     rank may still fail on another that was on its way out.
+//     rank: running collectives stop, queued ones are skipped, later calls fail
+//     at once, and the destructor waits for no other rank. A collective that
+//     has ended on one rank may still fail on another that was on its way out.
 //
-// Memory: buffers are host memory, the host device's own included; or, where
-// the communicator has DeviceParts, all of one collective are the GPU's memory.
-// They stay untouched until the fence is reached. Nothing is staged, but for
-// AllReduce's few bytes.
+// Memory: buffers are in host memory, that of a host device included. Where the
+// communicator has DeviceParts, all buffers of a collective may be in the GPU's
+// memory instead. They stay untouched until the fence is reached. Nothing is
+// staged except AllReduce's few bytes.
 //
 // Network: N ranks send each other their parts directly, so a rank sends and
 // receives (N - 1) parts: the lower bound of an all-gather and of a
-// reduce-scatter. To these come N - 1 headers of 128 bytes each way.
+// reduce-scatter. In addition there are N - 1 headers of 128 bytes each way.
 //
-// Threads: one thread queues (the device's rule). Fail, failure and stats may
-// be called by any.
+// Threads: one thread queues, as for the device. Fail, failure and stats may be
+// called by any.
 //
-// Lifetime: the device outlives the communicator. The destructor waits for what
-// is queued and then, unless poisoned, for all ranks to be destroyed too
-// (within the time limit), so that an orderly end is told from a death.
+// Lifetime: the device outlives the communicator. The destructor waits for the
+// queued work and then, unless poisoned, until all ranks' communicators are
+// being destroyed (within the time limit), so that an orderly end differs from
+// a death.
 #ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_H_
 #define CASTOR_DEVICE_COMM_COMMUNICATOR_H_
 
@@ -54,11 +56,11 @@
 namespace castor {
 
 struct CommunicatorOptions {
-  // How long a rank waits for another to join a collective, or for a part to
-  // get through, before it declares the group failed. Longer than the longest
+  // The time that a rank waits for another to join a collective, or for a part
+  // to arrive, before it declares the group failed. It must exceed the longest
   // work that one rank does alone (saving, evaluating).
   int64_t time_limit_ns = 600'000'000'000;
-  // How long ranks have to find each other when they start.
+  // The time in which ranks must find each other at the start.
   int64_t start_limit_ns = 60'000'000'000;
 };
 
@@ -69,13 +71,14 @@ struct CommunicatorStats {
   int64_t collectives = 0;
   int64_t bytes_sent = 0;      // payload, to other ranks
   int64_t bytes_received = 0;  // payload, from other ranks
-  int64_t transfer_ns = 0;     // all ranks were there; on a GPU, of its launch
-  // Indexed by rank: time that this rank waited for one that came last.
+  int64_t transfer_ns = 0;     // after the last rank entered; on a GPU, of the
+                               // launch
+  // Indexed by rank: the time that this rank waited for that one as the last.
   std::vector<int64_t> wait_ns;
 };
 
-// Told of every collective that ended well, from the stream's thread; in a
-// GPU's memory, of every one that was launched well.
+// Is told of every collective that succeeded, by the stream's thread; for
+// buffers in a GPU's memory, of every one that was launched.
 class CommunicatorObserver {
  public:
   virtual ~CommunicatorObserver() = default;
@@ -90,13 +93,13 @@ class Communicator {
   int world_size() const { return world_size_; }
   Device& device() const { return *device_; }
 
-  // The arguments of all collectives: `key` names the call site and is the same
-  // on all ranks (no rank's number in it); `tag` goes to the device's observer;
-  // N is world_size(). InvalidArgument: a negative size, a null buffer of some
+  // Arguments of all collectives: `key` names the call site and is the same on
+  // all ranks (without a rank's number); `tag` goes to the device's observer; N
+  // is world_size(). InvalidArgument: a negative size, a null buffer with a
   // size, a bad rank. Otherwise the group's failure, if there is one:
   // Unavailable for a lost or late rank, FailedPrecondition for ranks that
-  // disagree, or what a rank gave to Fail. Each names the rank at fault; of one
-  // that was lost or late also this rank's and every rank's last collective.
+  // disagree, or the reason that a rank gave to Fail. Each error names the rank
+  // at fault; for a lost or late rank also every rank's last collective.
 
   // recv [N, bytes] = every rank's send [bytes]. send may be this rank's place
   // in recv, and may not overlap it otherwise.
@@ -107,7 +110,7 @@ class Communicator {
   // overlap.
   absl::StatusOr<Fence> AllToAll(absl::string_view key, int64_t tag,
                                  const void* send, void* recv, int64_t bytes);
-  // The same with a size for each pair: send_bytes[p] go to rank p, whose
+  // AllToAll with a size for each pair: send_bytes[p] bytes go to rank p, whose
   // recv_bytes[rank()] must be equal. Parts lie one after the other.
   absl::StatusOr<Fence> AllToAll(absl::string_view key, int64_t tag,
                                  const void* send,
@@ -115,19 +118,18 @@ class Communicator {
                                  void* recv,
                                  absl::Span<const int64_t> recv_bytes);
 
-  // The owner's ordered sum: sum [n] (+)= rank 0's part for this rank, then +=
-  // rank 1's, and so on, in fp32, one addition after the other for each
-  // element; with `assign` rank 0's part is stored, not added. So A steps over
-  // N ranks (a = 0 ... A - 1, `assign` at the first) give the bits of N * A
-  // steps on one rank, whose step a * N + r is rank r's step a. NaNs stay NaNs,
-  // of any payload.
+  // Adds up the ranks' parts in order: sum [n] (+)= rank 0's part for this
+  // rank, then += rank 1's, and so on, in fp32, one addition after the other
+  // for each element; with `assign` rank 0's part is stored, not added. So A
+  // steps over N ranks (a = 0 ... A - 1, `assign` at the first) give the bits
+  // of N * A steps on one rank, whose step a * N + r is rank r's step a. NaNs
+  // stay NaNs, with any payload bits.
   //   send  [N, n] of `dtype`: row p belongs to rank p
-  //   parts [N - 1, n] of `dtype`: scratch for what the others send
+  //   parts [N - 1, n] of `dtype`: scratch for the others' parts
   //   sum   [n]
   // The parts cross on kNetwork in their own type; they are added on
-  // `sum_stream`, which may be kNetwork, and the fence is that of the sum.
-  // `send` is read by both.
-  // `sum_tag` is the sum's, or none: `tag` is.
+  // `sum_stream`, which may be kNetwork, and the fence is that of the sum. Both
+  // read `send`. `sum_tag` is the tag of the sum, `tag` if absent.
   absl::StatusOr<Fence> ReduceScatter(
       absl::string_view key, int64_t tag, DType dtype, const void* send,
       void* parts, float* sum, int64_t n, bool assign, StreamId sum_stream,
@@ -137,35 +139,36 @@ class Communicator {
     return (world_size - 1) * n * SizeOf(dtype);
   }
 
-  // Reduces in place, and only what is exact in any order: 64-bit integers
-  // (kSum wraps around; an ExactSum's limbs are a row of them), and the least
-  // or greatest of floats (a NaN anywhere gives a NaN). For a few numbers:
-  // everyone sends all to all.
+  // Reduces in place, and only operations that are exact in any order: on
+  // 64-bit integers (kSum wraps around; an ExactSum's limbs are a row of them),
+  // and the minimum or maximum of floats (a NaN anywhere gives a NaN). For a
+  // few numbers: every rank sends all of them to all others.
   static constexpr int64_t kMaxAllReduceBytes = int64_t{1} << 20;
   absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
                                   ReduceOp op, absl::Span<int64_t> values);
   absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
                                   ReduceOp op, absl::Span<float> values);
 
-  // data [bytes] = rank `root`'s, who sends it to each: for small things.
+  // data [bytes] = rank `root`'s, which sends it to each rank: for small data.
   absl::StatusOr<Fence> Broadcast(absl::string_view key, int64_t tag, int root,
                                   void* data, int64_t bytes);
 
-  // Reached when every rank's stream has come to it.
+  // Returns a fence that is reached when every rank's stream has come to it.
   absl::StatusOr<Fence> Barrier(absl::string_view key, int64_t tag);
 
-  // Poisons the group because of something that happened to this rank (a full
-  // disk, a bad batch): every other rank's collective ends with this reason.
-  // Has no effect after a first failure.
+  // Poisons the group because of a failure of this rank (a full disk, a bad
+  // batch): every other rank's collective ends with this reason. Has no effect
+  // after the group's first failure.
   virtual void Fail(const absl::Status& reason) = 0;
 
-  // OK until the group has failed. Does not block, and sees the death of a rank
-  // between collectives too.
+  // Returns OK until the group has failed. Does not block, and sees the death
+  // of a rank between collectives too.
   virtual absl::Status failure() const = 0;
 
   virtual CommunicatorStats stats() const = 0;
 
-  // The observer is not owned; null: none. Set it while nothing is queued.
+  // Sets the observer, which is not owned; null: none. Call it while nothing is
+  // queued.
   void SetObserver(CommunicatorObserver* observer) { observer_ = observer; }
 
  protected:
@@ -173,10 +176,10 @@ class Communicator {
       : device_(device), rank_(rank), world_size_(world_size) {}
 
   // Carries one collective out, in stream order, on the stream's thread (or
-  // queues it on the stream, where the stream is a GPU's). `tag` as given.
+  // queues it on the stream, if that is a GPU's). `tag` is as given.
   virtual absl::Status Run(const Collective& collective, int64_t tag,
                            const ExecContext& context) = 0;
-  // ReduceScatter's sum (ordered_sum.h), where the data live.
+  // Adds ReduceScatter's parts up (ordered_sum.h), where the data are.
   virtual absl::Status AddParts(const ExecContext& context, DType dtype,
                                 int64_t n, absl::Span<const void* const> parts,
                                 float* sum, bool assign);
@@ -184,12 +187,12 @@ class Communicator {
   // Numbers the collective and queues it.
   absl::StatusOr<Fence> Queue(Collective collective, absl::string_view key,
                               int64_t tag);
-  // All that was queued so far, sums included.
+  // The fence of all work queued so far, sums included.
   const Fence& queued() const { return queued_; }
   CommunicatorObserver* observer() const { return observer_; }
 
  private:
-  // Equal parts of `bytes` from `send` to `recv`.
+  // Queues a collective of equal parts of `bytes` from `send` to `recv`.
   absl::StatusOr<Fence> QueueParts(CollectiveKind kind, absl::string_view key,
                                    int64_t tag, const void* send, void* recv,
                                    int64_t bytes);

@@ -1,6 +1,6 @@
-// What every implementation of Communicator promises (communicator.h), as one
-// test suite: an implementation joins by instantiating it with a TestedRanks.
-// What happens when a rank fails is tested beside each implementation.
+// The contract of Communicator (communicator.h) as a test suite, which each
+// implementation instantiates with a TestedRanks. Failures of ranks are tested
+// beside each implementation.
 #ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
 #define CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
 
@@ -42,9 +42,9 @@ class CommunicatorContract : public testing::TestWithParam<TestedRanksFactory> {
   std::shared_ptr<TestedRanks> group_;
 };
 
-// This process as one of several that run the suite together: a test that fails
-// on one rank fails on all, so that all go on alike. `world_size` is what the
-// launcher says; the communicator must outlive it.
+// This process as one of several that run the suite together. A test that fails
+// on one rank fails on all, so that all go on alike. `world_size` is the
+// launcher's; the communicator must outlive this.
 class OneProcessOfSeveral final : public TestedRanks {
  public:
   OneProcessOfSeveral(int world_size, Communicator* own)

@@ -1,5 +1,5 @@
 // The slow oracle of the communicator's tests: inputs that every rank can make
-// for every other, and what must come of them.
+// for every other, and the expected results.
 #ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_ORACLE_H_
 #define CASTOR_DEVICE_COMM_COMMUNICATOR_ORACLE_H_
 
@@ -16,8 +16,8 @@ using Bytes = std::vector<std::byte>;
 
 Bytes RandomBytes(int64_t bytes, uint32_t seed);
 
-// Finite numbers of type `dtype` and of very different sizes, so that a sum's
-// bits show its order.
+// Returns finite numbers of type `dtype` and of very different sizes, so that a
+// sum's bits show its order.
 Bytes RandomNumbers(DType dtype, int64_t elements, uint32_t seed);
 
 void Append(const Bytes& part, Bytes* all);
@@ -26,9 +26,9 @@ void Append(const Bytes& part, Bytes* all);
 void OracleAdd(DType dtype, const Bytes& part, bool assign,
                std::vector<float>* sum);
 
-// `length` collectives of random kinds, sizes and types, the same on all ranks,
-// some of them queued before the last is over; expects the oracle's bits, and
-// not a byte beside them.
+// Runs `length` collectives of random kinds, sizes and types, the same on all
+// ranks, some of them queued before the last is over. Expects the oracle's
+// bits, and no byte outside of them changed.
 void RunRandomSequence(uint32_t seed, int length, Communicator& comm);
 
 }  // namespace castor

@@ -1,7 +1,7 @@
-// How parts of collectives get from GPU to GPU: what a communicator over plain
-// messages (exchange_communicator.h) uses for buffers in a GPU's memory. Its
-// transport goes on to carry headers, host memory and bad news; so nothing is
-// moved before all ranks are known to call the same.
+// Moves parts of collectives from GPU to GPU, for a communicator over plain
+// messages (exchange_communicator.h) whose buffers are in a GPU's memory. Its
+// transport still carries headers, host memory and failures, so that nothing is
+// moved before all ranks are known to call the same collective.
 //
 // Threads: Move and Add are called by the launching threads of their streams;
 // Watch once, before; Abort by any.
@@ -21,16 +21,16 @@ namespace castor {
 class DeviceParts {
  public:
   struct Part {
-    int peer = 0;  // may be this rank, which then sends and receives as much
+    int peer = 0;  // may be this rank, with as many bytes both ways
     void* data = nullptr;
     int64_t bytes = 0;  // positive
   };
 
   virtual ~DeviceParts() = default;
 
-  // Queues on the context's GPU stream: sends[i] goes to its peer, which has a
-  // receive of that size from this rank; the other way round for receives. All
-  // of them are under way at once. At most one each way for each pair of ranks.
+  // Queues the parts on the context's GPU stream: each send matches a receive
+  // of the same size on its peer, and each receive a send. All are under way
+  // concurrently. At most one each way for each pair of ranks.
   virtual absl::Status Move(const ExecContext& context,
                             absl::Span<const Part> sends,
                             absl::Span<const Part> receives) = 0;
@@ -39,17 +39,17 @@ class DeviceParts {
   virtual absl::Status Add(const ExecContext& context, DType dtype, int64_t n,
                            const void* part, float* sum, bool assign) = 0;
 
-  // Begins to watch: from now on `group` tells the group's first failure (OK:
-  // none), which ends what is under way; what fails here, or takes longer than
-  // `time_limit_ns` once this rank has come to it, is given to `announce`. Both
-  // may be called by any thread until the object is gone. ResourceExhausted:
-  // there is no thread to watch.
+  // Starts to watch for failures. `group` returns the group's first failure
+  // (OK: none), which ends moves under way. A failure here, or a move that
+  // takes longer than `time_limit_ns` once this rank has come to it, is passed
+  // to `announce`. Both may be called by any thread until the object is gone.
+  // ResourceExhausted: there is no thread to watch.
   virtual absl::Status Watch(std::function<absl::Status()> group,
                              std::function<void(const absl::Status&)> announce,
                              int64_t time_limit_ns) = 0;
 
-  // What is under way ends; the buffers' contents are undefined. Later moves
-  // fail. No effect a second time.
+  // Ends the moves under way; the contents of their buffers are undefined.
+  // Later moves fail. Has no effect a second time.
   virtual void Abort() = 0;
 };
 

@@ -1,6 +1,6 @@
-// What rank 0 finds out for all ranks. All of them call the same function; each
-// blocks, and fails where its communicator does. A null communicator is one
-// rank, which finds it out for itself.
+// Values that rank 0 finds for all ranks. All ranks call the same function; it
+// blocks, and fails if the communicator does. A null communicator is a single
+// rank, which finds the value itself.
 #ifndef CASTOR_DEVICE_COMM_FIRST_RANK_H_
 #define CASTOR_DEVICE_COMM_FIRST_RANK_H_
 
@@ -14,15 +14,15 @@
 
 namespace castor {
 
-// Rank 0's `mine`, on all ranks; a failure of it too. `mine` of the others is
-// not looked at.
+// Returns rank 0's `mine`, value or error, on all ranks. The others' `mine` is
+// ignored.
 absl::StatusOr<std::string> FromFirstRank(
     Communicator* communicator, absl::string_view key,
     const absl::StatusOr<std::string>& mine);
 
-// The same of what takes rank 0 long to find: the others hear every `round_ns`
-// that it is still at it, so that no time limit ends them. `find` is called in
-// another thread where there are several ranks.
+// Returns rank 0's result of `find`, which may take long: every `round_ns` rank
+// 0 tells the others that it is still running, so that no time limit expires.
+// With several ranks `find` is called in another thread.
 absl::StatusOr<std::string> FromFirstRankInItsTime(
     Communicator* communicator, absl::string_view key, int64_t round_ns,
     const std::function<absl::StatusOr<std::string>()>& find);

@@ -1,11 +1,11 @@
-// Shakes hands (handshake.h) with many at once: with those who connect to a
-// listener, and with those to whom this rank has connected.
+// Runs handshakes (handshake.h) with many peers at once: those that connect to
+// a listener, and those to which this rank has connected.
 //
-// A stranger (a port scanner, a rank of another run) who says nothing, too
-// little or nonsense, at once or drop by drop, keeps nobody waiting: all are
-// listened to at the same time, each has a few seconds in all, and where there
-// are too many the oldest of the address that holds most gives way. Strangers
-// are turned away without a word, and counted.
+// A stranger is a peer without proof (a port scanner, a rank of another run). A
+// stranger that sends nothing, too little or nonsense, at once or slowly,
+// delays no other: all are served concurrently, each has a few seconds in all,
+// and when there are too many the oldest connection of the address with the
+// most is dropped. Strangers are turned away without an answer, and counted.
 //
 // Threads: one.
 #ifndef CASTOR_DEVICE_COMM_GREETER_H_
@@ -26,7 +26,7 @@ namespace castor {
 
 class Greeter {
  public:
-  // How long a client has from its connection to its proof, in all.
+  // The time that a client has from its connection to its proof.
   static constexpr int64_t kPatienceNs = 10'000'000'000;
 
   // Listens as rank `own_rank`. `listener` is borrowed; negative: none.
@@ -37,16 +37,16 @@ class Greeter {
         own_rank_(own_rank),
         patience_ns_(patience_ns) {}
 
-  // Takes over a connection that this rank has made. It has no limit but
-  // Next's: the other end may be busy.
+  // Takes over a connection that this rank has made. Only Next's time limit
+  // applies to it, since the other end may be busy.
   absl::Status Greet(Socket socket, const Claim& claim, std::string note);
 
   struct News {
     enum class What {
       kCame,      // a connection to the listener, which has shown its proof
-      kAnswered,  // one from Greet, whose other end has
-      kFailed,    // one from Greet, whose other end had none, or went
-      kReadable,  // something is to be read elsewhere (or has ended)
+      kAnswered,  // one from Greet, whose other end has proven itself
+      kFailed,    // one from Greet, without proof or lost
+      kReadable,  // a descriptor of `also` is readable, or has ended
     };
     What what = What::kReadable;
     Socket socket;            // of the first two
@@ -55,11 +55,11 @@ class Greeter {
     std::string session_key;  // of the first two
     int also = -1;            // of kReadable: which of `also`
   };
-  // Waits for the next; none: `until_ns` has come. Negative descriptors in
-  // `also` are passed over.
+  // Waits for the next event; nullopt: `until_ns` has come. Negative
+  // descriptors in `also` are ignored.
   std::optional<News> Next(absl::Span<const int> also, int64_t until_ns);
 
-  // How many were turned away.
+  // The number of connections that were turned away.
   int64_t strangers() const { return strangers_; }
   // "; 2 connections that ...", or "" if none was turned away.
   std::string StrangersText() const;
@@ -69,16 +69,17 @@ class Greeter {
     Socket socket;
     Handshake handshake;
     bool connected;
-    std::string host;  // of who connected to the listener
+    std::string host;  // of the peer that connected to the listener
     int64_t since_ns;
     int64_t until_ns;
     std::string heard;  // of the next words
   };
-  // Goes on as far as there are words. False: it is of no use.
+  // Goes on with the handshake as far as words have come. Returns false if it
+  // failed.
   bool Proceed(Pending& pending) const;
   void Accept(int64_t now_ns);
   bool IsFull() const;
-  // Who gives way to another; none: all are young.
+  // Returns the connection to drop for a new one; nullopt if all are young.
   std::optional<size_t> Victim(int64_t now_ns) const;
   void TurnAway(const Pending& pending);
 

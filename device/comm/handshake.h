@@ -1,24 +1,28 @@
-// How two ends of a connection show each other that they belong to one run,
-// before anything else is said: what they say, without how it is carried.
+// The handshake in which two ends of a connection prove to each other that they
+// belong to one run, before they say anything else. This class has the
+// messages, not their transport.
 //
-//   1. Who connects says what it claims to be (a Claim) and a random number.
-//   2. Who listens answers with a random number of its own and its proof.
-//   3. Who connects checks that, and sends a note and its own proof.
+//   1. The end that connects sends what it claims to be (a Claim) and a random
+//   number.
+//   2. The end that listens answers with a random number of its own and its
+//   proof.
+//   3. The end that connects checks that, and sends a note and its own proof.
 //
 // A proof is the HMAC-SHA256, under the run's key, of: the protocol's version,
-// which side speaks, the claim (role, ranks, lane, the address at which who
-// connects listens itself), both random numbers, the run's id and, in the
-// third, the note. So nothing that was heard before, or on another connection,
-// or from the other side, is a proof here; and nothing is told to somebody who
-// has shown none but a rank's number and its address. Proofs are compared in
-// constant time.
+// which side speaks, the claim (role, ranks, lane, the address at which the end
+// that connects listens itself), both random numbers, the run's id and, in the
+// third, the note. So nothing that was sent before, on another connection or by
+// the other side can serve as a proof here; and a peer without proof learns no
+// more than a rank's number and its address. Proofs are compared in constant
+// time.
 //
 // States of a Handshake:
 //
 //   connecting: says 1, wants 2 -> says 3, done
 //   listening:  wants 1 -> says 2, wants 3 -> done
 //
-// Whatever is wrong ends it for good (Hear gives false): it says nothing more.
+// Any error ends the handshake for good (Hear returns false): it says nothing
+// more.
 //
 // Threads: none; a value.
 #ifndef CASTOR_DEVICE_COMM_HANDSHAKE_H_
@@ -35,18 +39,18 @@
 
 namespace castor {
 
-// What a connection is for.
+// The purpose of a connection.
 enum class ConnectionRole : uint8_t { kControl = 1, kLane = 2, kWatch = 3 };
 
 struct Claim {
   ConnectionRole role = ConnectionRole::kControl;
   int lane = 0;            // of a lane
-  int rank = 0;            // who connects
-  int to = 0;              // for whom it takes the one who listens
-  SocketAddress listener;  // where who connects listens; unknown: nowhere
+  int rank = 0;            // of the end that connects
+  int to = 0;              // the rank that it takes the listener for
+  SocketAddress listener;  // where the connecting end listens, if known
 };
 
-// What both ends must have in common.
+// The terms that both ends must have in common.
 struct HandshakeTerms {
   std::string key;
   std::string run_id;
@@ -56,28 +60,29 @@ struct HandshakeTerms {
 
 class Handshake {
  public:
-  // The side of the one who connects; its note has terms.note_bytes. `nonce`:
+  // Makes the side that connects; its note has terms.note_bytes. `nonce`:
   // kKeyBytes that were never used (secret.h).
   static Handshake Connecting(const HandshakeTerms& terms, std::string nonce,
                               const Claim& claim, std::string note);
-  // The side of the one who listens, as rank `own_rank`.
+  // Makes the side that listens, as rank `own_rank`.
   static Handshake Listening(const HandshakeTerms& terms, std::string nonce,
                              int own_rank);
 
-  // What is to be sent now; "" for nothing.
+  // Returns the bytes to send now; "" for none.
   std::string TakeWords();
-  // How many bytes are to be heard next; 0: nothing more.
+  // The number of bytes to receive next; 0: no more.
   size_t wanted() const { return wanted_; }
-  // Takes wanted() bytes. False: the speaker does not belong to the run.
+  // Takes wanted() bytes. Returns false if the other end does not belong to the
+  // run.
   bool Hear(absl::string_view words);
 
-  // The other end has shown its proof.
+  // True if the other end has shown its proof.
   bool done() const { return state_ == State::kDone; }
 
-  // What who connects claimed, and its note: proven once it is done.
+  // The claim and the note of the end that connects; proven once done().
   const Claim& claim() const { return claim_; }
   const std::string& note() const { return note_; }
-  // A key for this connection alone, once it is done.
+  // Returns a key for this connection only, once done().
   std::string SessionKey() const;
 
  private:
@@ -95,7 +100,7 @@ class Handshake {
   bool HearClaim(absl::string_view words);
   bool HearAnswer(absl::string_view words);
   bool HearNote(absl::string_view words);
-  // The proof that `speaker` gives, who adds `note`.
+  // Returns the proof of `speaker`, with `note`.
   std::string Proof(absl::string_view speaker, absl::string_view note) const;
 
   HandshakeTerms terms_;
@@ -111,8 +116,9 @@ class Handshake {
   std::string note_;
 };
 
-// Carries one out over a non-blocking socket and waits for it. Unavailable: the
-// other end went, or was too slow. FailedPrecondition: it has no proof.
+// Carries a handshake out over a non-blocking socket and waits for its end.
+// Unavailable: the other end is gone, or was too slow. FailedPrecondition: it
+// has no proof.
 absl::Status ShakeHands(int fd, Handshake* handshake, int64_t until_ns);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
-// How this process was started as one of several: what launchers leave in the
-// environment.
+// Detects how this process was started as one of several, from the variables
+// that launchers set.
 //
 //   launcher          recognised by                  local rank and size
 //   castor launch     CASTOR_RUN_ID, and torchrun's  torchrun's
@@ -12,11 +12,11 @@
 //                     SLURM_STEP_NUM_TASKS           SLURM_STEP_TASKS_PER_NODE
 //
 // An allocation of Slurm without srun (sbatch, salloc) starts one process and
-// is no launcher. Where several have left their variables, the innermost
-// counts, which is the first of the table that is there; torchrun's beside
-// mpirun's must agree with them (people copy one into the other). srun's may
-// differ: srun starts mpirun's daemons and torchrun's agents, too. PMI's beside
-// srun's equal ones are srun's (--mpi=pmi2).
+// is no launcher. If several launchers have set their variables, the innermost
+// counts, which is the first one of the table. torchrun's variables must agree
+// with mpirun's (people copy one into the other). srun's may differ: srun
+// starts mpirun's daemons and torchrun's agents, too. PMI's variables, if equal
+// to srun's, were set by srun (--mpi=pmi2).
 //
 // Messages go over MPI if the launcher can start the MPI that Castor is built
 // with, Open MPI: mpirun, and srun --mpi=pmix. Otherwise over TCP, for which
@@ -28,8 +28,9 @@
 //                     one that follows from the job's and the step's number
 //   MPICH mpiexec     MASTER_ADDR and MASTER_PORT, set by hand
 //
-// There ranks show each other that they know CASTOR_SECRET, or what the file
-// CASTOR_SECRET_FILE holds, which the user sets; castor launch makes one.
+// Over TCP ranks prove to each other that they know CASTOR_SECRET, or the
+// content of the file CASTOR_SECRET_FILE, which the user sets; castor launch
+// makes one.
 #ifndef CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 #define CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 
@@ -62,18 +63,18 @@ struct LaunchEnv {
   // say.
   int local_rank = 0;
   int local_size = 1;
-  // Where rank 0 is reached, "" and 0 if the launcher does not say.
+  // The address of rank 0; "" and 0 if the launcher does not say.
   std::string master_address;
   int master_port = 0;
-  // What listens there is a store of PyTorch's, torchrun's own.
+  // True if a store of PyTorch's, torchrun's own, listens there.
   bool master_is_store = false;
-  // The same for all processes of one start, and for no other; "" if the
-  // launcher does not say.
+  // An id of this start, common to all its processes; "" if the launcher does
+  // not say.
   std::string run_id;
-  // What all ranks of the run know and nobody else does (secret.h), and the
-  // file that holds it; "" where the environment has none.
+  // The secret of the run (secret.h), and the file that holds it; "" if the
+  // environment has none.
   std::string secret{}, secret_file{};
-  // Rank 0's alone: a socket of `castor launch` that listens at master_port
+  // On rank 0 only: a socket of `castor launch` that listens at master_port
   // already; -1: none.
   int master_socket = -1;
 
@@ -82,11 +83,12 @@ struct LaunchEnv {
 
 using Environment = std::map<std::string, std::string>;
 
-// This process's.
+// Returns this process's environment.
 Environment CurrentEnvironment();
 
-// InvalidArgument, naming the variable: one of a pair is missing, a value is no
-// number or out of range, or two launchers contradict each other.
+// Detects the launcher. InvalidArgument, naming the variable: one of a pair is
+// missing, a value is no number or out of range, or two launchers contradict
+// each other.
 absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment);
 
 }  // namespace castor

@@ -1,5 +1,4 @@
-// The sum of several ranks' parts, whose bits depend on nothing but the parts
-// and their order.
+// Sums several ranks' parts; the bits depend only on the parts and their order.
 #ifndef CASTOR_DEVICE_COMM_ORDERED_SUM_H_
 #define CASTOR_DEVICE_COMM_ORDERED_SUM_H_
 

@@ -1,10 +1,11 @@
-// This process as one of a group of ranks, from the program's start to its end.
+// A group of ranks, of which this process is one, from the program's start to
+// its end.
 //
-// Ranks have much to settle before any of them has a device: whether they were
-// given the same configuration, how they share a machine, which checkpoint to
-// go on from. So a process joins its group first, as its launcher says (over
-// MPI or TCP), and gets the group's Communicator later, on its device. A
-// process that was started alone is a group of one, which needs neither.
+// Ranks have much to agree on before any of them has a device: that they have
+// the same configuration, how they share a machine, from which checkpoint they
+// resume. So a process joins its group first, over MPI or TCP as its launcher
+// asks, and gets the group's Communicator later, on its device. A process that
+// was started alone is a group of one, which needs neither.
 //
 //   auto launch = DetectLaunch(CurrentEnvironment());
 //   auto group = RankGroup::Join(*launch, {});
@@ -15,9 +16,8 @@
 // All ranks call the same methods in the same order, with the same keys. After
 // a failure (a rank has died, or calls something else) every call fails.
 //
-// Threads: one. The destructor is an orderly end, for which it waits for all
-// ranks, unless the communicator was made (whose end it is then) or the group
-// has failed.
+// Threads: one. The destructor waits for all ranks to end orderly, unless the
+// communicator was made (which then does that) or the group has failed.
 #ifndef CASTOR_DEVICE_COMM_RANK_GROUP_H_
 #define CASTOR_DEVICE_COMM_RANK_GROUP_H_
 
@@ -38,15 +38,15 @@ namespace castor {
 
 class RankGroup {
  public:
-  // Waits for the others as long as options.start_limit_ns says. MPI's own
-  // start cannot be left: there the process ends after that (mpi/call_limit.h).
-  // InvalidArgument: the launcher is none that is known here. Unavailable: the
-  // ranks cannot reach each other, or the launcher's number of ranks is not
-  // that of those who came.
+  // Joins the group, and waits for the others up to options.start_limit_ns.
+  // MPI's own start cannot be left: there the process ends after that time
+  // (mpi/call_limit.h). InvalidArgument: the launcher is not known here.
+  // Unavailable: the ranks cannot reach each other, or the number of ranks
+  // differs from the launcher's.
   static absl::StatusOr<std::unique_ptr<RankGroup>> Join(
       const LaunchEnv& launch, const CommunicatorOptions& options);
 
-  // Over a transport of another kind; null for a group of one.
+  // Makes a group over a given transport; null for a group of one.
   RankGroup(std::unique_ptr<Transport> transport,
             const CommunicatorOptions& options);
   ~RankGroup();
@@ -56,35 +56,36 @@ class RankGroup {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  // How long a rank waits for another.
+  // The time limits of waits for other ranks.
   const CommunicatorOptions& options() const { return options_; }
 
-  // Every rank's text, by rank. For a few KiB: everyone sends all to all.
+  // Returns every rank's text, by rank. For a few KiB: every rank sends to all.
   // FailedPrecondition: another rank calls something else, or the communicator
   // was made. Unavailable: a rank has died or did not come in time.
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key,
                                                     absl::string_view mine);
 
-  // OK if every rank's `mine` is. Otherwise the same status on all: what the
-  // first rank that failed has, with its number before it unless all ranks say
-  // the same. The group's failure, if it fails meanwhile.
+  // Returns OK if every rank's `mine` is OK; otherwise the same status on all:
+  // that of the first rank that failed, with its number before it unless all
+  // ranks have the same. If the group fails meanwhile, returns its failure.
   absl::Status Agree(absl::string_view key, const absl::Status& mine);
 
-  // The group's first failure, as known here; OK if there is none.
+  // Returns the group's first failure, as known here; OK if there is none.
   absl::Status failure() const;
-  // Ends the group, for a reason of this rank's: all others' calls fail with
-  // it. No effect after a first failure.
+  // Ends the group for a reason of this rank's: all others' calls fail with it.
+  // Has no effect after the group's first failure.
   void Fail(const absl::Status& reason);
 
-  // The group's communicator on `device`, which has `gpu_parts` if it is a GPU;
-  // once, and not for a group of one.
+  // Makes the group's communicator on `device`, with `gpu_parts` if that is a
+  // GPU; once, and not for a group of one.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(
       Device* device, std::unique_ptr<DeviceParts> gpu_parts = nullptr);
 
  private:
   absl::StatusOr<std::vector<std::string>> TryExchange(absl::string_view key,
                                                        absl::string_view mine);
-  // Waits until all messages are over: of each rank so many are `missing`.
+  // Waits until all messages are over; missing[r] of rank r are still under
+  // way.
   absl::Status Finish(std::vector<int> missing, absl::string_view key);
 
   std::unique_ptr<Transport> transport_;  // null: alone, or handed on

@@ -1,4 +1,4 @@
-// The communicator of a program that runs alone: collectives are copies.
+// Makes the communicator of a program that runs alone: collectives are copies.
 #ifndef CASTOR_DEVICE_COMM_SINGLE_RANK_H_
 #define CASTOR_DEVICE_COMM_SINGLE_RANK_H_
 

@@ -1,7 +1,7 @@
 // TCP sockets between the ranks of a run, over IPv4 and IPv6.
 //
-// Every wait has an end: times are moments of SteadyNowNs(). A failed call
-// gives Unavailable with the system's words; who calls it adds what for.
+// Every wait has a deadline, a time of SteadyNowNs(). A failed call gives
+// Unavailable with the system's words; the caller adds its purpose.
 //
 // Threads: any; one socket by one thread at a time.
 #ifndef CASTOR_DEVICE_COMM_SOCKET_H_
@@ -23,10 +23,10 @@ namespace castor {
 
 int64_t SteadyNowNs();
 
-// "WHAT: strerror(errno)".
+// Returns "WHAT: strerror(errno)".
 absl::Status SocketError(absl::string_view what);
 
-// Owns a descriptor; closed with it.
+// Owns a descriptor, and closes it.
 class Socket {
  public:
   Socket() = default;
@@ -55,47 +55,52 @@ struct SocketAddress {
   socklen_t size() const;
   int port() const;
   void set_port(int port);
-  // 127.0.0.0/8 or ::1: is reached from this machine alone.
+  // Returns true for 127.0.0.0/8 and ::1, which only this machine can reach.
   bool is_loopback() const;
   std::string HostText() const;  // "10.0.0.1", "fe80::1"
   std::string ToString() const;  // "10.0.0.1:29500", "[fe80::1]:29500"
 };
 
-SocketAddress Loopback();  // of IPv4, without a port
+SocketAddress Loopback();  // IPv4, without a port
 SocketAddress LocalAddress(int fd);
 SocketAddress PeerAddress(int fd);
-// Whether the other end is on another machine, as far as addresses tell.
+// Returns true if the other end is on another machine, as far as addresses
+// tell.
 bool IsRemote(int fd);
 
-// All addresses of a name. NotFound: it has none, as far as is known now.
+// Returns all addresses of a name. NotFound: it has none, as far as is known
+// now.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    int port);
 
-// Listens at one address, or at all of this machine's, of both families where
-// it has them. Port 0: any free one. Non-blocking. AlreadyExists: somebody else
-// listens there. PermissionDenied: the port is not for everybody.
+// Listen at one address, or at all of this machine's, of both families if it
+// has them. Port 0: any free one. Non-blocking. AlreadyExists: the port is
+// taken. PermissionDenied: the port is reserved.
 absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog);
 absl::StatusOr<Socket> ListenOnAll(int port, int backlog);
-// Listens at one address if it is this machine's, else at all.
+// Listens at one address if it is this machine's, else at all addresses.
 absl::StatusOr<Socket> ListenAtOrOnAll(const SocketAddress& address,
                                        int backlog);
 
-// Takes the next connection, if there is one. Non-blocking, configured.
+// Takes the next connection, if there is one. The socket is non-blocking and
+// configured.
 Socket AcceptNow(int listener);
 
-// Non-blocking, configured.
+// Connects. The socket is non-blocking and configured.
 absl::StatusOr<Socket> ConnectTo(const SocketAddress& address,
                                  int64_t until_ns);
 
-// What is sent goes out at once; a peer that no longer answers is found within
-// ten seconds, unless something that was sent waits for its acknowledgement:
-// then only the system's own limit ends it, or the caller's (watch.h).
+// Sets options: data are sent without delay; a peer that no longer answers is
+// found within ten seconds, unless sent data wait for their acknowledgement:
+// then only the system's own limit ends the connection, or the caller's
+// (watch.h).
 void ConfigureSocket(int fd);
 
-// False: `until_ns` has come.
+// Waits for `events`. Returns false if `until_ns` has come.
 bool WaitForSocket(int fd, short events, int64_t until_ns);
 
-// All of `data`, or an error; a connection that has ended is one.
+// Read or write all of `data`, or return an error; the end of the connection is
+// an error.
 absl::Status ReadAll(int fd, void* data, size_t bytes, int64_t until_ns);
 absl::Status WriteAll(int fd, const void* data, size_t bytes, int64_t until_ns);
 

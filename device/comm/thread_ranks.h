@@ -1,6 +1,7 @@
-// Ranks as threads of one process: for tests, sanitizers and property tests of
-// what runs on several ranks. Real messages between real threads (each rank has
-// a Device of its own), one copy per message, done by the receiver.
+// Ranks as threads of one process, for tests of code that runs on several
+// ranks, also under sanitizers. Real messages go between real threads (each
+// rank has a Device of its own), with one copy per message, made by the
+// receiver.
 //
 // Faults can be injected: a rank that is slow, that dies in the middle of a
 // collective, or whose messages no longer get through.
@@ -25,14 +26,14 @@ namespace castor {
 
 struct RankFaults {
   int64_t delay_ns = 0;  // before each message that the rank sends
-  // Counts of messages sent before it happens; -1: never. A rank that dies
-  // fails its own calls, and all others know at once, as they know of the end
-  // of a process. A rank whose messages are lost looks hung to the others.
+  // The number of messages sent before the fault; -1: never. A rank that dies
+  // fails its own calls, and all others know at once, as of the end of a
+  // process. A rank whose messages are lost looks hung to the others.
   int64_t die_after = -1;
   int64_t lose_after = -1;
 };
 
-// What the ranks of one group share. Thread-safe.
+// The state that the ranks of one group share. Thread-safe.
 class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
  public:
   static std::shared_ptr<ThreadGroup> Create(int world_size);
@@ -42,7 +43,7 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
   // Ends the rank as kill -9 ends a process.
   void Kill(int rank);
 
-  // Call it at most once for each rank.
+  // Makes the transport of `rank`; at most once for each rank.
   std::unique_ptr<Transport> NewTransport(int rank);
 
  private:
@@ -86,7 +87,7 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
   absl::Status failure_;
 };
 
-// Rank `rank` of `group`, on a device of its own.
+// Makes the communicator of rank `rank` of `group`, on a device of its own.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeThreadRank(
     std::shared_ptr<ThreadGroup> group, int rank, Device* device,
     const CommunicatorOptions& options,

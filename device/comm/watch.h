@@ -1,19 +1,19 @@
-// How processes learn at once that one of them has died or given up.
+// Lets processes know at once that one of them has died or given up.
 //
-// MPI says nothing of a peer's end until a launcher kills everybody, and who
-// only waits for a message over TCP hears of nothing. So each rank holds one
-// TCP connection to rank 0, over which nothing is said as long as all is well.
+// MPI does not report a peer's end until a launcher kills all ranks, and a rank
+// that waits for a TCP message of a third rank does not notice it. So each rank
+// holds one TCP connection to rank 0, which is silent as long as all is well.
 // When a process ends, however it ends, its system closes the connection: rank
 // 0 knows within milliseconds which rank it was and tells the others. If rank 0
 // ends, all others see it themselves. A machine that vanishes is found by TCP's
-// keep-alive, or by words that are not acknowledged, within ten seconds.
+// keep-alive, or by bytes that are not acknowledged, within ten seconds.
 //
 // When the ranks share a machine, rank 0 listens on loopback only; otherwise on
-// all its addresses. It takes only connections that prove to be of the run
-// (handshake.h): by a key that Create shares over MPI, or as they were adopted.
+// all its addresses. It takes only connections that prove that they belong to
+// the run (handshake.h), by a key that Create shares over MPI; adopted ones
+// have done so.
 //
-// Threads: a thread of its own does the watching; every method may be called by
-// any thread.
+// Threads: a thread of its own watches; any thread may call every method.
 #ifndef CASTOR_DEVICE_COMM_WATCH_H_
 #define CASTOR_DEVICE_COMM_WATCH_H_
 
@@ -38,23 +38,23 @@ namespace castor {
 struct Endpoint;  // where rank 0 listens
 
 struct WatchOptions {
-  // All ranks on one machine and in one network namespace.
+  // True if all ranks are on one machine and in one network namespace.
   bool same_machine = true;
-  // How long ranks may take to find each other.
+  // The time in which ranks must find each other.
   int64_t connect_limit_ns = 30'000'000'000;
-  // Told of a rank's death as it is found, by the watching thread, on one of
-  // the ranks that are left: the launcher may end them all before they can say
-  // it themselves. Null: a line to standard error says it.
+  // Called by the watching thread, on one of the remaining ranks, when a rank's
+  // death is found: the launcher may end all ranks before they can report it
+  // themselves. Null: writes a line to standard error.
   std::function<void(absl::string_view text)> on_death;
-  // Told that Failure() is no longer OK, once, by whichever thread found out.
+  // Called once, by any thread, when Failure() is no longer OK.
   std::function<void()> on_failure;
-  // On SIGTERM, which launchers send to all others when a rank has died, give
-  // the process a moment to learn of the death and to end by itself; then end
-  // it. Only where the program has no handler of its own.
+  // On SIGTERM, which launchers send to all others when a rank has died, gives
+  // the process a moment to learn of the death and to end by itself, then ends
+  // it. Only if the program has no handler of its own.
   bool take_sigterm = true;
 };
 
-// A rank to which this one is connected already.
+// A rank to which this one is already connected.
 struct WatchPeer {
   int rank = 0;
   Socket socket;    // non-blocking
@@ -63,32 +63,35 @@ struct WatchPeer {
 
 class Watch {
  public:
-  // Gives rank 0's bytes to all ranks.
+  // Copies rank 0's bytes to all ranks.
   using Share = absl::FunctionRef<absl::Status(void* data, int64_t bytes)>;
 
-  // All ranks call it together. Unavailable: the ranks could not connect.
+  // Connects the ranks, which call it together. Unavailable: the ranks could
+  // not connect.
   static absl::StatusOr<std::unique_ptr<Watch>> Create(
       int rank, int world_size, const WatchOptions& options, Share share);
 
-  // Over connections that are there: to all others on rank 0, to rank 0 on the
-  // others.
+  // Watches over existing connections: to all others on rank 0, to rank 0 on
+  // the others.
   static absl::StatusOr<std::unique_ptr<Watch>> Adopt(
       int rank, int world_size, const WatchOptions& options,
       std::vector<WatchPeer> peers);
 
-  // Without Leave before it, the others see a death.
+  // Looks like a death to the others unless Leave was called.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // Tells all ranks. Only the first failure known to a rank counts there.
+  // Tells all ranks of a failure. On each rank only the first known failure
+  // counts.
   void Announce(const absl::Status& reason);
 
   absl::Status Failure() const;
-  // Failure() is not OK. Cheap.
+  // True if Failure() is not OK. Cheap.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
-  // All ranks have agreed to end: from now on nobody's end is a death.
+  // Says that all ranks have agreed to end: from now on no rank's end is a
+  // death.
   void Leave();
 
  private:
@@ -96,7 +99,7 @@ class Watch {
     int rank = 0;
     Socket socket;
     bool left = false;
-    bool silent = false;  // has not ended, as far as is known
+    bool silent = false;  // the connection failed, not closed
     std::string who;      // "rank 2 (process 4711 on node7)"
     WatchFrameReader received;
   };
@@ -109,7 +112,7 @@ class Watch {
   absl::Status Connect(const Endpoint& endpoint);
   absl::Status Start();
   void Loop();
-  // Reads from a peer whose socket has something to say; false: it is over.
+  // Reads from a peer whose socket is readable. Returns false at its end.
   bool Read(Peer& peer);
   void HandleFrame(Peer& peer, const WatchFrame& frame);
   void HandleEnd(Peer& peer);
@@ -121,7 +124,7 @@ class Watch {
   const int world_size_;
   const WatchOptions options_;
   Socket listener_;
-  Socket wake_;  // an event: stop, or SIGTERM has come
+  Socket wake_;  // an event: stop, or SIGTERM
   bool has_sigterm_ = false;
   std::vector<Peer> peers_;  // rank 0: all others; otherwise rank 0
   std::thread thread_;

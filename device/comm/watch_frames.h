@@ -1,5 +1,5 @@
-// What ranks tell each other while they watch (watch.h): frames of a kind, a
-// status's code and its text.
+// The messages of watching ranks (watch.h): frames of a kind, a status's code
+// and its text.
 //
 // Threads: none; values.
 #ifndef CASTOR_DEVICE_COMM_WATCH_FRAMES_H_
@@ -19,28 +19,28 @@ enum class WatchFrameKind : uint32_t { kFail = 1, kLeft = 2 };
 
 struct WatchFrame {
   WatchFrameKind kind = WatchFrameKind::kLeft;
-  absl::Status status;  // of kFail: why; never OK
+  absl::Status status;  // of kFail: the reason, never OK
 };
 
-// The frame as it crosses the network, between equal machines: the kind (4
+// A frame on the network, between machines of one byte order: the kind (4
 // bytes), the code (4), the text's size (4) and the text, which is cut at
 // kMaxFrameText.
 inline constexpr size_t kMaxFrameText = 8192;
 std::string WriteWatchFrame(const WatchFrame& frame);
 
-// Puts frames together of the pieces in which they come.
+// Assembles frames from the pieces in which they come.
 class WatchFrameReader {
  public:
   void Add(absl::string_view bytes) {
     received_.append(bytes.data(), bytes.size());
   }
 
-  // The next whole frame; none: there is not yet one, or broken(). Frames of no
-  // kind that is known here, and failures without a code, are passed over. Text
-  // is made printable.
+  // Returns the next whole frame; nullopt if there is none yet, or broken().
+  // Skips frames of an unknown kind, and failures without a code. Makes text
+  // printable.
   std::optional<WatchFrame> Next();
 
-  // What came is of no rank.
+  // True if the bytes cannot come from a rank.
   bool broken() const { return broken_; }
 
  private:

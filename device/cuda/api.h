@@ -1,5 +1,5 @@
-// The calls of CUDA's runtime that the device makes, and nothing else: so that
-// its logic is compiled, and tested over a fake, where there is no CUDA.
+// The calls of CUDA's runtime that the device makes, behind an interface, so
+// that the device is compiled, and tested over a fake, where there is no CUDA.
 //
 // RuntimeApi() (runtime_api.h) calls CUDA; FakeApi (fake_api.h) has threads for
 // streams and the host's memory for the GPU's.
@@ -21,12 +21,12 @@ namespace castor::cuda {
 struct GpuProperties {
   std::string name;
   std::string pci_bus_id;  // 0000:01:00.0
-  std::string uuid;        // of no other GPU anywhere
+  std::string uuid;        // unique among all GPUs
   int64_t memory_bytes = 0;
   int multiprocessors = 0;
   int compute_capability = 0;   // 10 * major + minor
-  std::string driver_version;   // of CUDA that the driver supports: 13.0
-  std::string runtime_version;  // of CUDA's runtime in this program
+  std::string driver_version;   // the CUDA that the driver supports: 13.0
+  std::string runtime_version;  // CUDA's runtime in this program
 };
 
 class Api {
@@ -36,8 +36,8 @@ class Api {
 
   virtual ~Api() = default;
 
-  // FailedPrecondition where there is no GPU that can be used: one line that
-  // says why (no driver, too old a driver, no device).
+  // Returns the number of GPUs. FailedPrecondition: no GPU can be used; one
+  // line says why (no driver, too old a driver, no device).
   virtual absl::StatusOr<int> CountDevices() = 0;
   virtual absl::StatusOr<GpuProperties> Properties(int device) = 0;
   // Chooses the GPU of the calling thread's later calls.
@@ -48,7 +48,7 @@ class Api {
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;
 
-  // Page-locked memory of the host; `on_gpu` is its address in kernels.
+  // Allocates page-locked host memory; `on_gpu` is its address in kernels.
   virtual absl::StatusOr<void*> AllocatePinned(int64_t bytes,
                                                void** on_gpu) = 0;
   virtual void FreePinned(void* memory) = 0;
@@ -62,30 +62,30 @@ class Api {
   virtual void DestroyEvent(Event event) = 0;
 
   virtual absl::Status Record(Event event, Stream stream) = 0;
-  // Says whether what was queued before the event's last record is over. Does
-  // not block.
+  // Sets `over` to true if all work queued before the event's last record is
+  // over. Does not block.
   virtual absl::Status Query(Event event, bool* over) = 0;
   virtual absl::Status Synchronize(Event event) = 0;
-  // What is queued on `stream` from now on starts after the event's last record
-  // so far.
+  // Makes work queued on `stream` from now on start after the event's last
+  // record so far.
   virtual absl::Status WaitFor(Stream stream, Event event) = 0;
-  // The time from `start` to `end`, both over, with 24 bits.
+  // Sets `ms` to the time from `start` to `end`, both over, with 24 bits.
   virtual absl::Status ElapsedMs(Event start, Event end, float* ms) = 0;
 
-  // A range on a profiler's time line (NVTX) of the calling thread, and the end
-  // of the latest one: what is queued in between belongs to it. Costs next to
-  // nothing where no profiler is attached, and may have no effect.
+  // Begin a range on a profiler's time line (NVTX) of the calling thread, and
+  // end the latest one: calls in between belong to it. They cost next to
+  // nothing without a profiler, and may have no effect.
   virtual void BeginRange(const char* /*name*/) {}
   virtual void EndRange() {}
 
-  // Has the code of Move's kernels loaded.
+  // Loads the code of Move's kernels.
   virtual absl::Status LoadMove() { return absl::OkStatus(); }
 
-  // Source and destination do not overlap. Host memory may be pageable: then
-  // the call may take as long as the copy.
+  // Queues a copy; source and destination do not overlap. Host memory may be
+  // pageable: then the call may take as long as the copy.
   virtual absl::Status Copy(void* dst, const void* src, int64_t bytes,
                             Stream stream) = 0;
-  // Copies within the device; source and destination may overlap.
+  // Queues a copy within the device; source and destination may overlap.
   virtual absl::Status Move(void* dst, const void* src, int64_t bytes,
                             Stream stream) = 0;
   virtual absl::Status Fill(void* dst, uint8_t value, int64_t bytes,

@@ -2,29 +2,28 @@
 //
 // Streams. kHostCompute is a thread with a pool, as on the host device. Each of
 // the other four is a CUDA stream and a *launcher*: the thread that takes the
-// stream's queue in order and queues it on the CUDA stream. A launcher never
-// waits for the GPU, except where it must: for work of the host that its stream
-// depends on, for room (kInFlight items are on the GPU, or as many launches as
-// a driver takes without standing still: queue_room.h), for the end of a copy
-// to pageable memory, and for the source of one from it. So the trainer's
-// thread pays for a queue's push per item and runs ahead, and launches of
-// different streams go on side by side.
+// stream's queue in order and queues its items on the CUDA stream. A launcher
+// waits only where it must: for work of the host that its stream depends on,
+// for room (kInFlight items are on the GPU, or as many launches as a driver
+// takes without blocking: queue_room.h), for the end of a copy to pageable
+// memory, and for the source of one from it. So the trainer's thread only pays
+// for a push per item and runs ahead, and launches of different streams run
+// concurrently.
 //
 //            trainer ──push──▶ queue ──▶ launcher ──launch──▶ CUDA stream
 //                                          │ one event after each item
 //                                          ▼
 //   fence reached ◀── finisher ◀── ring of items in flight
 //
-// Another's stream. Where kernels of somebody else (PyTorch's) are the
-// operators, kCompute is the CUDA stream on which they queue them, and has no
-// launcher: an item is queued by the thread that queues it here, before the
-// call returns. So the order of calls on that thread is the order on the GPU,
-// for what it queues there itself as well. An item behind such kernels is over
-// when they are.
+// Another framework's stream. Where the operators are another framework's
+// kernels (PyTorch's), kCompute is the CUDA stream on which it queues them, and
+// has no launcher: the calling thread queues an item before the call returns.
+// So the order of calls on that thread, the framework's included, is the order
+// on the GPU. An item behind such kernels is over only when they are.
 //
 // Counts. An item is *issued* when its launcher has queued it and its event on
 // the CUDA stream, and *over* when that event was seen reached. Fences count
-// what is over; a second board counts what is issued.
+// items that are over; a second board counts issued items.
 //
 // Waits. Fence f on CUDA stream s, where t is another stream that f names:
 //   t is a CUDA stream  s's launcher waits until the item is issued (it is
@@ -34,36 +33,37 @@
 //   t is kHostCompute   s's launcher waits until the item is over. What s has
 //                       issued goes on meanwhile; what follows depends on it.
 //   s is kHostCompute   its thread waits until the item is over.
-// A wait only ever names what was queued before it, so launchers cannot wait
+// A wait only names items that were queued before it, so launchers cannot wait
 // for each other in a circle.
 //
-// The end of items. One thread, the finisher, looks at the oldest event of each
-// stream (cudaEventQuery; between looks that bring nothing it sleeps 5 to 50
-// us) and ends items in order: observer, destruction of the work, fence. It
-// also reads the item's GpuFault. A work's closure is kept until then, so
-// memory that it owns outlives the kernels that read it.
+// The end of items. One thread, the finisher, polls the oldest event of each
+// stream (cudaEventQuery; after a poll in vain it sleeps 5 to 50 us) and ends
+// items in order: observer, destruction of the work, fence. It also reads the
+// item's GpuFault. A work's closure is kept until then, so memory that it owns
+// outlives the kernels that read it.
 //
 // Times. There is one event per item, its end. An item starts when the one
 // before it has ended, or when its launch began, whichever is later: too early
 // by a launch's latency (a few us) where the GPU stood idle. Event times become
 // times of the host's clock by an anchor for each stream, an event whose host
 // time is known, renewed every second; no item may end before it was launched
-// or after it was seen to be over, and the anchor is corrected by what breaks
-// this, so that the clocks cannot drift apart. A wait shorter than kNoiseNs
-// is not told.
+// or after it was seen to be over, and the anchor is corrected by violations of
+// this, so that the clocks cannot drift apart. A wait shorter than kNoiseNs is
+// not reported.
 //
-// Failures. What a work returns, a launch's error, a kernel's fault: the
-// stream's, as on every device. An error that the GPU shows later (an illegal
-// address) spoils the context: all streams get it, with the name of the item at
-// which it was first seen, and every item ends at once: nobody hangs.
+// Failures. The error of a work or of a launch, or a kernel's fault, fails the
+// stream, as on every device. An error that the GPU shows later (an illegal
+// address) spoils the context: it fails all streams, with the name of the item
+// at which it was first seen, and every item ends at once, so that no thread
+// hangs.
 //
 // Copies. Pinned memory (PinHost) is copied by the GPU's copy engines. Pageable
-// memory goes through a small pinned ring of the stream (PinnedRing), which as
-// many threads as the host computes with, four at most, fill and empty. A move
-// on the device whose source and destination overlap is cut into copies as long
-// as their distance, or done by a kernel where those would be too many.
+// memory goes through a small pinned ring of the stream (PinnedRing), filled
+// and emptied by as many threads as the host computes with, four at most. A
+// move on the device whose source and destination overlap is cut into copies as
+// long as their distance, or done by a kernel if those would be too many.
 //
-// Cost: no allocation per item but the queue's (the ring has a slot and an
+// Cost: no allocation per item except the queue's (the ring has a slot and an
 // event for each); a push, a launch and one event record per operator. See
 // //benchmarks:gpu_bench.
 #ifndef CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_
@@ -91,14 +91,15 @@ struct CudaDeviceOptions {
   int ordinal = 0;           // among the GPUs that are visible
   int64_t memory_bytes = 0;  // the arena's exact size
   int host_compute_threads = 1;
-  // The CUDA stream of somebody else that is the compute stream, which outlives
-  // the device (null is CUDA's default stream); none: one of its own.
+  // Another framework's CUDA stream to use as the compute stream, which
+  // outlives the device (null is CUDA's default stream); nullopt: the device
+  // makes one.
   std::optional<cuda::Api::Stream> compute_stream = std::nullopt;
-  // What context.gpu->kernels of works is; outlives the device.
+  // The kernels that works get as context.gpu->kernels; outlives the device.
   const kernels::KernelTable* kernels = nullptr;
   // KernelTable::load; null: there is nothing to load.
   absl::Status (*load_kernels)() = nullptr;
-  // KernelTable::describe_fault; null: faults are told by number.
+  // KernelTable::describe_fault; null: messages have a fault's number.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
 };
 
@@ -147,15 +148,15 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   absl::Status CopyItem(StreamId stream, cuda::Lane& lane,
                         const StreamItem& item);
   absl::Status MoveOnDevice(cuda::Lane& lane, const StreamItem& item);
-  // Has the lane wait for all of `fence`.
+  // Makes the lane wait for all of `fence`.
   absl::Status WaitForAll(cuda::Lane& lane, const Fence& fence);
   void FinisherLoop();
-  // Ends what is over of one stream; whether anything was.
+  // Ends the finished items of one stream. Returns true if there were any.
   bool FinishOver(StreamId stream);
   void EndItem(StreamId stream, cuda::Slot& slot, int64_t count,
                const absl::Status& event);
-  // CUDA has failed in a way that it does not recover from: `why` fails every
-  // stream of the GPU.
+  // Fails every stream of the GPU with `why`, after an error from which CUDA
+  // does not recover.
   void Spoil(const absl::Status& why);
   bool OnDevice(const void* data) const;
   bool IsPinned(const void* data, int64_t bytes) const;

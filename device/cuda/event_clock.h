@@ -1,8 +1,8 @@
-// Times of CUDA events on the host's clock.
+// Converts times of CUDA events to the host's clock.
 //
-// CUDA tells the time between two events in milliseconds of 24 bits. So times
-// are counted from an *anchor*, an event whose host time is known, and the
-// anchor is renewed before the span gets too long to be exact.
+// CUDA reports the time between two events in milliseconds with 24 bits. So
+// times are counted from an *anchor*, an event whose host time is known, and
+// the anchor is renewed before the span gets too long to be exact.
 #ifndef CASTOR_DEVICE_CUDA_EVENT_CLOCK_H_
 #define CASTOR_DEVICE_CUDA_EVENT_CLOCK_H_
 
@@ -26,14 +26,15 @@ class EventClock {
   EventClock(const EventClock&) = delete;
   EventClock& operator=(const EventClock&) = delete;
 
-  // Takes the anchor's time on an idle stream: of several tries the one that
-  // took the shortest.
+  // Measures the anchor's time on an idle stream: takes the shortest of several
+  // tries.
   absl::Status Calibrate(Api::Stream stream,
                          const std::function<int64_t()>& now_ns);
 
-  // When `event`, which is over, was reached. It lies in [earliest_ns,
-  // latest_ns], by which the anchor is corrected. May keep the event as the new
-  // anchor and leave the old one in its place. On an error: latest_ns.
+  // Returns the time at which `event`, which is over, was reached. It lies in
+  // [earliest_ns, latest_ns], by which the anchor is corrected. May keep the
+  // event as the new anchor and leave the old one in its place. Returns
+  // latest_ns on an error.
   int64_t TimeOf(std::atomic<Api::Event>& event, int64_t earliest_ns,
                  int64_t latest_ns);
 

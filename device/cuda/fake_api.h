@@ -1,11 +1,10 @@
 // A GPU made of threads, for tests of the CUDA device where there is no GPU.
 //
 // Each stream is a thread that runs copies, fills and launches in order, at its
-// own time: a copy that is not ordered by an event is seen too early or too
-// late here too. Device memory is host memory that host code cannot read while
-// no stream works (guarded_memory.h). What CUDA leaves undefined (a
-// copy whose ranges overlap, one outside of device and host memory) ends the
-// program.
+// own pace: a copy that is not ordered by an event runs too early or too late
+// here too. Device memory is host memory that host code cannot read while no
+// stream works (guarded_memory.h). Calls that CUDA leaves undefined (a copy
+// whose ranges overlap, or outside of device and host memory) end the program.
 #ifndef CASTOR_DEVICE_CUDA_FAKE_API_H_
 #define CASTOR_DEVICE_CUDA_FAKE_API_H_
 
@@ -28,11 +27,12 @@ struct FakeApiOptions {
   int64_t pinned_bytes = int64_t{1} << 30;  // that can be locked
   // The GPU's clock runs this much faster than the host's.
   double clock_drift = 0;
-  // One piece of work in 16, at random, is delayed by up to this.
+  // The longest delay of one piece of work in 16, chosen at random.
   int64_t jitter_ns = 0;
-  // Entries (queue_room.h) that the driver takes of a stream. Who queues one
-  // more stands still in the driver, and with it whoever calls it from any
-  // other thread, until the stream has come to one. 0: any number.
+  // The number of entries (queue_room.h) that the driver takes of a stream. A
+  // thread that queues one more blocks inside the driver, and with it every
+  // other thread that calls the driver, until the stream has run one. 0: any
+  // number.
   int64_t queue_limit = 0;
 };
 
@@ -45,21 +45,21 @@ class FakeApi final : public Api {
   static void Launch(Stream stream, std::function<void()> kernel);
   // The most entries that a stream's queue has held, the running one included.
   int64_t most_queued() const { return most_queued_.load(); }
-  // Whether a thread has stood still in the driver.
+  // True if a thread has blocked inside the driver.
   bool stood_still() const { return stood_still_.load(); }
-  // Makes every call from now on fail as after an illegal address; what is
-  // queued never ends.
+  // Makes every call from now on fail as after an illegal address; queued work
+  // never ends.
   void Break() { broken_.store(true); }
 
   // Frees all device memory, as the end of a process does.
   void FreeAll();
 
-  // What there is now, to see that all of it is given back.
+  // Counts, by which tests see that all objects are freed.
   int64_t live_objects() const { return live_.load(); }
   int64_t events_made() const { return events_made_.load(); }
   int64_t copied_bytes() const { return copied_bytes_.load(); }
   int64_t moves() const { return moves_.load(); }
-  // The profiler's ranges that are over, with how often.
+  // The finished ranges of the profiler, with their counts.
   std::map<std::string, int64_t> ranges() const;
 
   absl::StatusOr<int> CountDevices() override;
@@ -95,7 +95,8 @@ class FakeApi final : public Api {
   struct FakeEvent;
 
   absl::Status Health() const;
-  // Held by a call for as long as it is in the driver, if queues are limited.
+  // Returns a lock that a call holds while it is in the driver, if queues are
+  // limited.
   std::unique_lock<std::mutex> InDriver();
 
   const FakeApiOptions options_;

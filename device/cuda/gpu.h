@@ -1,4 +1,4 @@
-// Opening a GPU for training: which one, and how much of its memory.
+// Measures a GPU's memory before it is opened for training.
 #ifndef CASTOR_DEVICE_CUDA_GPU_H_
 #define CASTOR_DEVICE_CUDA_GPU_H_
 
@@ -15,17 +15,17 @@ namespace castor::cuda {
 struct GpuMemory {
   int64_t free_bytes = 0;
   int64_t total_bytes = 0;
-  // What is left aside for the libraries: their kernels' code, which CUDA loads
-  // as it is first used, and what they take of their own.
+  // Bytes left to the libraries: for their kernels' code, which CUDA loads at
+  // first use, and for memory that they allocate.
   int64_t margin_bytes = 0;
   int64_t usable_bytes() const { return free_bytes - margin_bytes; }
   // "78.1 GiB (free 78.6 GiB of 79.1 GiB, less 512 MiB for ...)"
   std::string ToString() const;
 };
 
-// Measures the GPU as it stands. Makes the process's context on it, which takes
+// Measures the GPU's memory now. Makes the process's context on it, which takes
 // some hundred MiB, and loads our kernels (KernelTable::load; may be null), so
-// that what is free is told without them. FailedPrecondition: no GPU.
+// that neither is counted as free. FailedPrecondition: no GPU.
 absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal,
                                         absl::Status (*load_kernels)());
 

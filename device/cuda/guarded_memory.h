@@ -1,11 +1,11 @@
-// The fake GPU's device memory: only what runs on a stream may touch it.
+// The fake GPU's device memory, which only work on a stream may touch.
 //
 // Its pages are open while a stream's thread works on them, and closed
-// otherwise: host code that reads or writes them then, as it could not on a
-// machine with a GPU, ends the program with words that say so. They are open
-// for all threads at once, so that while a stream works nothing is seen;
-// whatever waited for the stream reads afterwards. Under ThreadSanitizer they
-// are never closed: it sees for itself what is not ordered.
+// otherwise. Host code that reads or writes closed pages, which is not possible
+// on a machine with a GPU, ends the program with a message. Pages are open for
+// all threads at once, so that an access while a stream works is not noticed;
+// code that waited for the stream does its access afterwards. Under
+// ThreadSanitizer they are never closed, since it detects missing order itself.
 #ifndef CASTOR_DEVICE_CUDA_GUARDED_MEMORY_H_
 #define CASTOR_DEVICE_CUDA_GUARDED_MEMORY_H_
 
@@ -17,12 +17,12 @@ namespace castor::cuda {
 
 inline constexpr bool kMemoryIsGuarded = !CASTOR_THREAD_SANITIZER;
 
-// AllocateGuarded gives whole pages, full of garbage and closed.
+// AllocateGuarded returns whole pages, full of garbage and closed.
 void* AllocateGuarded(int64_t bytes);
 void FreeGuarded(void* memory, int64_t bytes);
 
-// Opens all of the process's guarded memory for as long as some thread has it
-// open. A thread's own; threads may use theirs at once.
+// Opens all of the process's guarded memory while any such object is open. Each
+// thread has an object of its own; threads may use theirs concurrently.
 class OpenMemory {
  public:
   OpenMemory() = default;
@@ -30,7 +30,7 @@ class OpenMemory {
   OpenMemory(const OpenMemory&) = delete;
   OpenMemory& operator=(const OpenMemory&) = delete;
 
-  // Each may be called again and again.
+  // May be called repeatedly.
   void Open();
   void Close();
 

@@ -25,21 +25,21 @@
 
 namespace castor::cuda {
 
-// Items of one stream that may be on the GPU at once, at most: an item may be
-// many launches, which QueueRoom counts.
+// The most items of one stream that are on the GPU at once. An item may be many
+// launches, which QueueRoom counts.
 inline constexpr int64_t kInFlight = 1024;
-// Events lie this far apart where nothing happens between them, or less.
+// The longest time between two events with nothing between them.
 inline constexpr int64_t kNoiseNs = 2'000;
 
-// An item in flight. Its event changes hands between the ring and the clock, so
-// it is read atomically; whichever a late reader gets is over.
+// An item in flight. Its event is exchanged between the ring and the clock, so
+// it is read atomically; both events that a late reader may get are over.
 struct Slot {
   std::atomic<Api::Event> event{nullptr};
   bool recorded = false;  // false: the event could not be recorded
   StreamItem::Kind kind = StreamItem::Kind::kWork;
-  bool skipped = false;  // the stream had failed: nobody is told of it
+  bool skipped = false;  // the stream had failed: not observed
   int64_t tag = 0;
-  int64_t launch_ns = 0;  // when the launcher came to it
+  int64_t launch_ns = 0;  // start of the launch
   Fence until;            // of a wait
   Work work;
   WorkName name;
@@ -51,8 +51,8 @@ struct Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Makes the CUDA stream, unless it is `given`, its events and its ring.
-  // `context` and `copiers` (pinned_ring.h) are what all lanes share.
+  // Makes the CUDA stream, unless it is `given`, its events and its ring. All
+  // lanes have `shared` and `copiers` (pinned_ring.h) in common.
   absl::Status Open(StreamId id, const GpuContext& shared,
                     std::optional<Api::Stream> given, ThreadPool* copiers,
                     const std::function<int64_t()>& now_ns);
@@ -64,22 +64,22 @@ struct Lane {
   bool owns_stream = false;
   std::vector<Slot> slots;
 
-  // The launcher's.
+  // Used by the launcher.
   QueueRoom room;
   GpuContext context;
   std::shared_ptr<void> library_state;
-  std::unique_ptr<PinnedRing> ring;  // null: pageable memory is CUDA's matter
+  std::unique_ptr<PinnedRing> ring;  // null: CUDA copies pageable memory
   int64_t last_wait = 0;             // the count of the last wait
 
-  // The finisher's.
+  // Used by the finisher.
   int64_t finished = 0;
   int64_t last_end_ns = 0;
   EventClock clock;
 
-  // Each slot has a fault of its own, so that a fault is told of the work whose
+  // One fault for each slot, so that a fault is attributed to the work whose
   // kernel wrote it.
-  GpuFault* faults = nullptr;         // as the host sees them
-  GpuFault* faults_on_gpu = nullptr;  // as the GPU does
+  GpuFault* faults = nullptr;         // host address
+  GpuFault* faults_on_gpu = nullptr;  // GPU address
 };
 
 }  // namespace castor::cuda

@@ -1,7 +1,7 @@
 // A few page-locked buffers through which pageable memory is copied, so that
 // the GPU's copy engine works on one while the host fills or empties another.
-// Several threads do that together: one copies some 10 GB/s, less than a bus
-// carries.
+// Several threads do that together, since one copies only some 10 GB/s, less
+// than a bus.
 //
 // Used by one launcher. Copies from the host return when the last piece is
 // queued; copies to it return when the last piece has arrived.
@@ -22,8 +22,8 @@ namespace castor::cuda {
 
 class PinnedRing {
  public:
-  // `copiers` fill and empty pieces, and outlive the ring; other rings may have
-  // the same. ResourceExhausted: no page-locked memory.
+  // Makes a ring. `copiers` fill and empty pieces, and outlive the ring; rings
+  // may share them. ResourceExhausted: no page-locked memory.
   static absl::StatusOr<std::unique_ptr<PinnedRing>> Create(
       Api* api, int pieces, int64_t piece_bytes, ThreadPool* copiers);
   ~PinnedRing();
@@ -35,8 +35,8 @@ class PinnedRing {
   absl::Status ToHost(void* host, const void* on_device, int64_t bytes,
                       Api::Stream stream);
 
-  // Entries of the stream's queue (queue_room.h) that a call has on the GPU at
-  // once, at most: a copy and an event for each piece.
+  // The most entries of the stream's queue (queue_room.h) that a call has on
+  // the GPU at once: a copy and an event for each piece.
   int64_t most_queued() const {
     return 2 * static_cast<int64_t>(pieces_.size());
   }
@@ -44,7 +44,7 @@ class PinnedRing {
  private:
   struct Piece {
     std::byte* data = nullptr;
-    Api::Event used = nullptr;  // its last copy
+    Api::Event used = nullptr;  // after its last copy
     bool in_use = false;        // a copy out of it may be running
   };
 

@@ -1,13 +1,14 @@
-// Keeps what a stream has queued on the GPU below what a driver's queue holds.
+// Limits the entries that a stream has queued on the GPU, so that the driver's
+// queue never fills up.
 //
-// A driver takes about a thousand launches of a stream that has not come to
-// them. Whoever queues one more stands still inside the driver, and other
-// threads' calls behind it, whatever streams these are for. So a launcher waits
-// here, outside of CUDA, while others go on.
+// A driver takes about a thousand launches of a stream that have not run yet. A
+// thread that queues one more blocks inside the driver, and other threads'
+// calls behind it, for whatever streams. So a launcher waits here, outside of
+// CUDA, while others go on.
 //
 // An *entry* is whatever takes a place in that queue: a kernel, a copy, a fill,
-// an event's record, a wait. Entries are counted; an event of its own lies
-// behind every kApart of them, and tells how far the GPU has come.
+// an event's record, a wait. Entries are counted; after every kApart of them an
+// event is recorded, which shows how far the GPU has come.
 //
 // Threads: the stream's launcher alone.
 #ifndef CASTOR_DEVICE_CUDA_QUEUE_ROOM_H_
@@ -23,10 +24,10 @@ namespace castor::cuda {
 
 class QueueRoom {
  public:
-  // Entries of one stream that may be on the GPU at once, the marks included.
-  // That is some milliseconds of work, and a fourth of what drivers take.
+  // The most entries of one stream that are on the GPU at once, the marks
+  // included: some milliseconds of work, and a fourth of what drivers take.
   static constexpr int64_t kMostQueued = 256;
-  // The most that Await makes room for in one call.
+  // The most entries that one call of Await makes room for.
   static constexpr int64_t kMostAtOnce = 64;
 
   explicit QueueRoom(Api* api) : api_(api) {}
@@ -38,8 +39,8 @@ class QueueRoom {
   absl::Status Open(Api::Stream stream);
 
   // Returns when there is room for `count` more entries, which the caller
-  // queues next; a larger count than kMostAtOnce is taken for that. Internal:
-  // the GPU has failed, and there is nothing to wait for.
+  // queues next; a count above kMostAtOnce counts as that. Internal: the GPU
+  // has failed, so that a wait would not end.
   absl::Status Await(int64_t count);
 
  private:
@@ -58,8 +59,9 @@ class QueueRoom {
   Api* const api_;
   Api::Stream stream_ = nullptr;
   std::array<Mark, kMarks> marks_;
-  int64_t first_mark_ = 0, end_mark_ = 0;  // marks not seen to be reached
-  // Entries that were queued, that lie before the last mark, and that are over.
+  int64_t first_mark_ = 0, end_mark_ = 0;  // marks not known to be reached
+  // The numbers of entries that were queued, that lie before the last mark, and
+  // that are over.
   int64_t queued_ = 0, marked_ = 0, over_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// CUDA's runtime as the device calls it.
+// The Api that calls CUDA's runtime.
 #ifndef CASTOR_DEVICE_CUDA_RUNTIME_API_H_
 #define CASTOR_DEVICE_CUDA_RUNTIME_API_H_
 
@@ -7,8 +7,8 @@
 
 namespace castor::cuda {
 
-// One for the program, never destroyed. FailedPrecondition: this program was
-// built without CUDA (runtime_api_absent.cc).
+// Returns the program's Api, which is never destroyed. FailedPrecondition: this
+// program was built without CUDA (runtime_api_absent.cc).
 absl::StatusOr<Api*> RuntimeApi();
 
 }  // namespace castor::cuda

@@ -10,10 +10,11 @@
 // Bus. Each direction has a speed of its own (full duplex). A copy on
 // kHostToDevice or kDeviceToHost that finds its direction idle lasts at least
 // bytes / bus_bytes_per_s; n of them in a row at least the sum. It is done in
-// pieces, each of which sleeps until it is due. Due times are absolute: a copy
-// that was queued while the one before it ran counts from that one's due time
-// (by at most 2 ms back), so that late wake-ups do not add up and a row of
-// copies runs at the bus's speed, not below it.
+// pieces, after each of which the thread sleeps until the piece's scheduled
+// end. These times are absolute: a copy that was queued while the one before it
+// ran starts at that one's scheduled end (at most 2 ms back), so that late
+// wake-ups do not add up and a row of copies runs at the bus's speed, not below
+// it.
 //
 // Cost: queueing a piece of work, running it and reaching its fence takes a few
 // microseconds in all when the worker is awake (see //benchmarks:device_bench).
@@ -31,8 +32,8 @@
 namespace castor {
 
 struct HostDeviceOptions {
-  // The block's size; 0 is allowed. Not kUnlimitedBytes: what is unlimited for
-  // a user has to be turned into a size first.
+  // The block's size; 0 is allowed, kUnlimitedBytes is not: an unlimited budget
+  // must be turned into a size first.
   int64_t memory_bytes = 0;
   int compute_threads = 1;
   int host_compute_threads = 1;
@@ -58,11 +59,11 @@ class HostDevice final : public StreamedDevice {
   int64_t memory_bytes() const override { return options_.memory_bytes; }
 
  private:
-  // What a stream's thread keeps between its items.
+  // The state of a stream's thread between its items.
   struct Worker {
     explicit Worker(int threads) : pool(threads) {}
     ThreadPool pool;
-    int64_t bus_due_ns = 0;  // when the last copy was due
+    int64_t bus_due_ns = 0;  // scheduled end of the last copy
   };
 
   HostDevice(const HostDeviceOptions& options, std::byte* memory,

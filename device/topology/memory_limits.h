@@ -1,5 +1,5 @@
-// What bounds the memory of this process: the machine's own, and the limits of
-// the control groups that it is in.
+// The limits on this process's memory: the machine's memory, and the limits of
+// the control groups that the process is in.
 #ifndef CASTOR_DEVICE_TOPOLOGY_MEMORY_LIMITS_H_
 #define CASTOR_DEVICE_TOPOLOGY_MEMORY_LIMITS_H_
 
@@ -9,9 +9,9 @@
 
 namespace castor {
 
-// A bound on the memory of all processes that have it in common.
+// A limit on the memory of all processes that share it.
 struct MemoryLimit {
-  // The same for two processes of one machine if and only if they share it.
+  // Equal for two processes of one machine if and only if they share the limit.
   // Letters, digits and '-'.
   std::string id;
   int64_t bytes = 0;
@@ -19,18 +19,20 @@ struct MemoryLimit {
   friend bool operator==(const MemoryLimit&, const MemoryLimit&) = default;
 };
 
-// The machine's memory first, then the limits of the control groups (versions 1
-// and 2) from this process's own up to the outermost that can be seen; only
-// those that are less than the machine's memory.
+// Returns the machine's memory first, then the limits of the control groups
+// (versions 1 and 2) from this process's own up to the outermost that can be
+// seen; only those below the machine's memory.
 //
-// A control group is known by its directory's inode, which containers with
-// namespaces of their own see alike.
+// A control group is identified by its directory's inode, which is the same in
+// all containers, whatever their namespaces.
 std::vector<MemoryLimit> MemoryLimits();
 
-// What this process may use of the machine's memory: the least of them.
+// Returns the bytes of the machine's memory that this process may use: the
+// least of the limits.
 int64_t PhysicalMemoryBytes();
 
-// MemoryLimits' groups, with files read below `root` ("" outside of tests).
+// Returns the control groups' limits, with files read below `root` ("" outside
+// of tests).
 std::vector<MemoryLimit> ControlGroupLimits(const std::string& root);
 
 }  // namespace castor

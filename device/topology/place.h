@@ -1,5 +1,5 @@
-// The place of a process, as far as it matters to those who run beside it: a
-// value that ranks exchange as text.
+// The place of a process: its machine, processors and memory, as far as other
+// ranks need to know them. Ranks exchange it as text.
 //
 // Two processes are on one *machine* if one kernel runs both: they share its
 // processors and its memory, whatever containers and namespaces they are in and
@@ -22,7 +22,7 @@ namespace castor {
 // Ascending, each once.
 using ProcessorSet = std::vector<int>;
 
-// "0-3,8"; "" for none.
+// Formats as "0-3,8"; "" for none.
 std::string FormatProcessors(absl::Span<const int> processors);
 absl::StatusOr<ProcessorSet> ParseProcessors(absl::string_view text);
 
@@ -43,9 +43,9 @@ struct PlaceNode {
 };
 
 struct Place {
-  std::string host;     // for people
-  std::string machine;  // equal on one machine alone
-  // How many processors the machine has, and how many of them this process's
+  std::string host;     // the name, for messages
+  std::string machine;  // equal only on the same machine
+  // The number of processors of the machine, and of those that this process's
   // control group and cpuset leave to it. The ones that a launcher binds it to
   // are in `cores`.
   int machine_processors = 0;
@@ -59,11 +59,11 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Lines of words; ParsePlace reads it back to an equal place.
+// Returns lines of words, which ParsePlace reads back to an equal place.
 std::string PlaceText(const Place& place);
 
-// InvalidArgument: no such text, or one without cores or memory (as when ranks
-// run different versions of the program).
+// Parses a place. InvalidArgument: no such text, or one without cores or memory
+// (as when ranks run different versions of the program).
 absl::StatusOr<Place> ParsePlace(absl::string_view text);
 
 }  // namespace castor

@@ -1,4 +1,4 @@
-// How ranks divide the processors of one machine. See share.h for the rules.
+// Divides the processors of one machine among ranks. See share.h for the rules.
 #ifndef CASTOR_DEVICE_TOPOLOGY_PROCESSOR_CUT_H_
 #define CASTOR_DEVICE_TOPOLOGY_PROCESSOR_CUT_H_
 
@@ -9,9 +9,9 @@
 
 namespace castor {
 
-// Gives each of the sets, in their order, its part: cores with the processors
-// that are its own. A part is empty where nothing is left for it. Parts are
-// disjoint.
+// CutProcessors returns the part of each of the sets, in their order: cores
+// with the processors that belong to it alone. Parts are disjoint; a part is
+// empty if nothing is left for it.
 using CoreSet = std::vector<PlaceCore>;  // ascending
 std::vector<CoreSet> CutProcessors(absl::Span<const CoreSet> sets);
 

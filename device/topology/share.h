@@ -1,6 +1,6 @@
-// How the ranks of a run divide the machines that they are on: processors by
-// affinity, memory equally. A pure function of all ranks' places, so that every
-// rank knows every rank's share.
+// Divides the machines of a run among its ranks: processors by affinity, memory
+// equally. A pure function of all ranks' places, so that every rank knows every
+// rank's share.
 //
 // Processors. Ranks that a launcher has bound to sets of processors which are
 // disjoint keep theirs. Ranks with equal sets divide them, neighbours to
@@ -13,12 +13,13 @@
 //   3 ranks on 2 nodes of 4 cores     2, 2 | 4      an even cut's least: 2
 //   3 ranks on 2 nodes of 12 cores    8, 4|4, 8     by nodes: 6, 6 | 12
 //
-// Ranks whose sets overlap otherwise divide them one by one: what the fewest
-// may use first, to the one with least. A rank for which nothing is left keeps
-// its whole set beside the others, with one thread: *oversubscribed*.
+// Ranks whose sets overlap otherwise divide them one by one: first the
+// processors that the fewest ranks may use, each to the rank with the fewest so
+// far. A rank for which none is left keeps its whole set together with the
+// others, with one thread: *oversubscribed*.
 //
-// Memory and threads count alike on all ranks, since their plans must be alike:
-// the smallest share of any rank.
+// Memory and threads are the same on all ranks, since their plans must be
+// equal: the smallest share of any rank.
 #ifndef CASTOR_DEVICE_TOPOLOGY_SHARE_H_
 #define CASTOR_DEVICE_TOPOLOGY_SHARE_H_
 
@@ -44,7 +45,7 @@ struct RankShare {
 
   // The same on all ranks:
   int threads = 1;             // of a loop
-  int largest_local_size = 1;  // what a budget per machine is divided by
+  int largest_local_size = 1;  // the divisor of a machine's budget
   // One rank's share of the memory that machines and control groups have.
   int64_t machine_bytes = 0;
 
@@ -54,7 +55,7 @@ struct RankShare {
 // Returns the shares by rank. `places`, by rank, is not empty.
 std::vector<RankShare> DivideMachines(absl::Span<const Place> places);
 
-// What a user should know of the division, a sentence each: ranks that are
+// Returns notes on the division for the user, a sentence each: ranks that are
 // oversubscribed; a launcher that has bound them to few of their processors.
 std::vector<std::string> ShareNotes(absl::Span<const Place> places,
                                     absl::Span<const RankShare> shares);

@@ -1,4 +1,4 @@
-// What a machine is made of, from hwloc: packages, NUMA nodes, cores,
+// The topology of a machine, from hwloc: packages, NUMA nodes, cores,
 // processors.
 #ifndef CASTOR_DEVICE_TOPOLOGY_TOPOLOGY_H_
 #define CASTOR_DEVICE_TOPOLOGY_TOPOLOGY_H_
@@ -16,25 +16,27 @@ namespace castor {
 
 class Topology {
  public:
-  // The topology of the machine that this process runs on, with the parts that
-  // the process may not use. Internal: hwloc cannot read it.
+  // Reads the topology of the machine that this process runs on, with the parts
+  // that the process may not use. Internal: hwloc cannot read it.
   static absl::StatusOr<Topology> OfThisMachine();
-  // One that hwloc makes up ("package:2 core:4 pu:2"). InvalidArgument.
+  // Makes a synthetic topology ("package:2 core:4 pu:2"). InvalidArgument:
+  // hwloc does not know the description.
   static absl::StatusOr<Topology> Synthetic(const std::string& description);
 
   int packages() const;
   int cores() const;
   int processors() const;
 
-  // The place of a process that may run on `bound`; empty: on all processors.
-  // Host, machine and memory's limits are left empty.
-  // InvalidArgument: none of `bound` is there.
+  // Returns the place of a process that may run on `bound`; empty: on all
+  // processors. Leaves host, machine and the memory's limits empty.
+  // InvalidArgument: the machine has none of `bound`.
   absl::StatusOr<Place> PlaceOf(const ProcessorSet& bound) const;
 
-  // The processors that the calling process may run on. None, which PlaceOf
-  // takes for all, if the topology is made up or the system does not tell.
+  // Returns the processors that the calling process may run on; none, which
+  // PlaceOf takes for all, if the topology is synthetic or the system does not
+  // tell.
   ProcessorSet Binding() const;
-  // Binds the calling process, with the threads it has and will have.
+  // Binds the calling process, with its present and future threads.
   // FailedPrecondition: the system does not allow it.
   absl::Status Bind(const ProcessorSet& processors) const;
 
@@ -47,7 +49,7 @@ class Topology {
   std::unique_ptr<hwloc_topology, Deleter> topology_;
 };
 
-// The place of this process.
+// Returns the place of this process.
 absl::StatusOr<Place> PlaceOfThisProcess(const Topology& topology);
 
 }  // namespace castor

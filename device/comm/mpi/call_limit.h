@@ -1,7 +1,8 @@
-// A limit for calls of MPI's that wait for other ranks. MPI's own have none, and
-// nothing ends one from outside: where a rank has died or hangs and the launcher
-// does not notice, the others would wait in it for ever. So a process that has
-// waited too long says for whom, as far as it can find that out, and ends.
+// A time limit for MPI calls that wait for other ranks. MPI has none, and such
+// a call cannot be ended from outside: if a rank has died or hangs and the
+// launcher does not notice, the others would wait for ever. So a process that
+// has waited too long names the missing ranks, as far as it can find them, and
+// ends.
 //
 // Threads: a thread of its own waits for the limit.
 #ifndef CASTOR_DEVICE_COMM_MPI_CALL_LIMIT_H_
@@ -22,8 +23,8 @@
 
 namespace castor {
 
-// What a process is among the ranks, as its launcher says; a size of 0 where
-// that is not known.
+// The place of a process among the ranks, by its launcher; a size of 0 if that
+// is not known.
 struct MpiPlace {
   int rank = 0;
   int world_size = 0;
@@ -37,20 +38,22 @@ struct RankProcess {
   bool stopped = false;  // by a signal or a debugger
 };
 
-// Those that can be found, this process among them, in the ranks' order: each
-// has this one's program and the run's name in its environment. None where the
-// launcher sets no such name (PMIX_NAMESPACE).
+// Returns the ranks of this run that can be found on this machine, this process
+// among them, in their order: processes of the same program with the run's name
+// in their environment. None if the launcher sets no such name
+// (PMIX_NAMESPACE).
 std::vector<RankProcess> RanksOfThisMachine();
 
-// Who of them did not come, in words: "rank 2 is not there any more".
+// Says which ranks did not come: "rank 2 is not there any more".
 std::string WhoDidNotCome(const MpiPlace& place,
                           const std::vector<RankProcess>& found);
 
 class CallLimit {
  public:
-  // Unless it is destroyed within `limit_ns`, the process ends with exit code
-  // 1. `what` is where it waits: "MPI's start". The first rank of this machine
-  // that is not stopped says so; the others leave it the time to.
+  // Starts the limit: unless the object is destroyed within `limit_ns`, the
+  // process ends with exit code
+  // 1. `what` names the wait: "MPI's start". The first rank of this machine
+  // that is not stopped reports it; the others give it the time to.
   static absl::StatusOr<std::unique_ptr<CallLimit>> Start(
       absl::string_view what, const MpiPlace& place, int64_t limit_ns);
   ~CallLimit();

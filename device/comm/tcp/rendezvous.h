@@ -1,22 +1,22 @@
-// How processes that know only their number and rank 0's address come to be
-// connected, each with each.
+// Connects processes that know only their rank and rank 0's address, each with
+// each.
 //
 //   1. Rank 0 listens at the master's address. Every other rank connects to it,
 //      as often as it takes until rank 0 is there; both prove that they know
 //      the run's secret and id (handshake.h), and the rank says who it is and
 //      where it listens itself.
-//   2. When all have come, rank 0 tells everyone where all are, and a number of
-//      which, with the secret, the lanes' key is made. Ranks that do not fit (a
-//      number twice, another world size) end the meeting; who proves nothing is
-//      turned away and counted.
+//   2. When all have come, rank 0 tells everyone the addresses of all, and a
+//      number from which, with the secret, the lanes' key is made. Ranks that
+//      do not fit (a rank twice, another world size) end the meeting; a
+//      connection without proof is turned away and counted.
 //   3. Each connects to all ranks before it, once for each lane, and takes the
 //      connections of those behind it; both ends prove again, with that key.
-//   4. Each tells rank 0 how it went, and rank 0 tells all: connected are all
-//      or none, and every rank has the same reason. All that is said in 2 and 4
-//      is sealed (sealed_words.h).
+//   4. Each tells rank 0 its result, and rank 0 tells all: either all ranks are
+//      connected or none, and every rank has the same reason. The messages of 2
+//      and 4 are sealed (sealed_words.h).
 //
-// Without a secret the proofs show no more than the run's id, which can be
-// guessed; then, where all ranks are on one machine, none comes from another.
+// Without a secret a proof shows only the run's id, which can be guessed; then,
+// if all ranks are on one machine, connections from others are refused.
 //
 // Rank 0 listens at the address that the master's name means to it; on all
 // interfaces where it has no such address, the name means several, or it means
@@ -44,21 +44,22 @@ inline constexpr int kNumLanes = 2;
 
 struct Meeting {
   std::vector<std::string> who;     // by rank: "rank 2 (process 4711 on node7)"
-  std::vector<WatchPeer> controls;  // to rank 0; on rank 0 to all others
+  std::vector<WatchPeer> controls;  // to rank 0; on rank 0 to the others
   // The lanes' connections, indexed by rank * kNumLanes + lane; this rank's are
   // empty.
   std::vector<Socket> lanes;
-  // Rank 0's alone: whether others come from other machines; how many
-  // connections were turned away, and that as a text (Greeter).
+  // On rank 0 only: true if ranks come from other machines; the number of
+  // connections that were turned away, and that as a text (Greeter).
   bool several_machines = false;
   int64_t strangers = 0;
   std::string strangers_text;
 };
 
-// `launch.secret` is the secret. InvalidArgument: the launch says no master's
-// address, or the ranks contradict each other (both are named). Unavailable: a
-// rank did not come within the limit (it is named), or cannot be reached.
-// FailedPrecondition: what listens at the master's address has no proof.
+// Connects the ranks. `launch.secret` is the secret. InvalidArgument: `launch`
+// has no master's address, or the ranks contradict each other (both are named).
+// Unavailable: a rank did not come within the limit (it is named), or cannot be
+// reached. FailedPrecondition: the listener at the master's address has no
+// proof.
 absl::StatusOr<Meeting> Meet(const LaunchEnv& launch, int64_t connect_limit_ns);
 
 }  // namespace castor

@@ -1,6 +1,6 @@
-// What ranks say on a proven connection while they meet: a code and a text,
-// sealed with the connection's own key, so that who did not take part in the
-// handshake (handshake.h) can neither add a word nor change one.
+// Messages of ranks on a proven connection while they meet: a code and a text,
+// sealed with the connection's own key, so that nobody outside the handshake
+// (handshake.h) can add or change a message.
 //
 //   magic (4 bytes), code (4), the text's size (4), the text, the seal: the
 //   HMAC-SHA256 of all before it, of which side speaks and its how-manieth word
@@ -23,17 +23,18 @@ namespace castor {
 
 class SealedWords {
  public:
-  // `leads`: of rank 0, of the two. Texts that are heard have at most
+  // `leads` is true on rank 0's end. Texts that are received have at most
   // `max_bytes`.
   SealedWords(std::string key, bool leads, size_t max_bytes)
       : key_(std::move(key)), leads_(leads), max_bytes_(max_bytes) {}
 
-  // Says `status`, or if it is OK `text`.
+  // Sends `status`, or `text` if it is OK.
   absl::Status Say(int fd, const absl::Status& status,
                    absl::string_view text = "");
 
-  // What the other end says. `heard` is false if that was nothing (it went, or
-  // was too slow) or bears no seal: then the status says what was wrong.
+  // Returns the text or the status that the other end sends. Sets `heard` to
+  // false if nothing came (the end is gone, or was too slow) or the seal is
+  // wrong: then the status says what was wrong.
   absl::StatusOr<std::string> Hear(int fd, int64_t until_ns, bool* heard);
 
  private:

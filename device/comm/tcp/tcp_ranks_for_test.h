@@ -1,4 +1,4 @@
-// Ranks over TCP that live in one process, over loopback.
+// Ranks over TCP within one process, over loopback.
 #ifndef CASTOR_DEVICE_COMM_TCP_TCP_RANKS_FOR_TEST_H_
 #define CASTOR_DEVICE_COMM_TCP_TCP_RANKS_FOR_TEST_H_
 
@@ -12,13 +12,13 @@
 
 namespace castor {
 
-// What torchrun would leave in each rank's environment. Rank 0 listens already,
-// so that no other program can take the port first. `family`: AF_INET or
-// AF_INET6.
+// Returns each rank's launch as torchrun would start it. Rank 0 listens
+// already, so that no other program can take the port first. `family`: AF_INET
+// or AF_INET6.
 std::vector<LaunchEnv> LaunchOnLoopback(int world_size, int family);
 
-// Calls `body` with every rank's transport, each in a thread of its own. Body
-// closes it.
+// Calls `body` with every rank's transport, each in a thread of its own. The
+// body closes it.
 void RunTcpRanks(int world_size, int family, const TcpOptions& options,
                  const std::function<void(std::unique_ptr<Transport>)>& body);
 

@@ -1,10 +1,11 @@
-// Messages between ranks that are processes of any launcher, over TCP alone.
+// Messages between ranks that are processes of any launcher, over TCP.
 //
 // Each pair of ranks has one connection for each lane, so lanes do not wait for
 // each other. A message is its size (8 bytes) and its bytes, straight from the
-// sender's buffer and into the receiver's; nothing is staged, and what is not
-// wanted yet waits in the system's buffers. Whoever polls the transport makes
-// the progress; a send is over when the system has taken the last byte.
+// sender's buffer and into the receiver's; nothing is staged, and bytes without
+// a receive yet wait in the system's buffers. The thread that polls the
+// transport makes the progress; a send is over when the system has taken the
+// last byte.
 //
 // Failures: the connections to rank 0 by which the ranks met (rendezvous.h)
 // stay, and a Watch (watch.h) listens to them from a thread of its own, so a
@@ -25,20 +26,21 @@
 namespace castor {
 
 struct TcpOptions {
-  // How long ranks wait for those that were started later.
+  // The time that ranks wait for those that were started later.
   int64_t connect_limit_ns = 30'000'000'000;
-  // Told of a rank's death, on one of those that are left; see watch.h. By
-  // default a line to standard error.
+  // Called on one of the remaining ranks with a rank's death; see watch.h. By
+  // default writes a line to standard error.
   std::function<void(absl::string_view text)> on_death;
   bool take_sigterm = true;
 };
 
-// This process's transport. All ranks call it together; it waits for them.
-// InvalidArgument: a limit that is not positive, no master's address, ranks
-// that contradict each other; a secret that cannot be read, also by other codes
-// (secret.h). AlreadyExists: the master's port is taken. Unavailable: the ranks
-// cannot reach each other. Rank 0 says to standard error how many strangers it
-// turned away, and that ranks on several machines share no secret.
+// Makes this process's transport. All ranks call it together; it waits for
+// them. InvalidArgument: a limit that is not positive, no master's address,
+// ranks that contradict each other; a secret that cannot be read, also by other
+// codes (secret.h). AlreadyExists: the master's port is taken. Unavailable: the
+// ranks cannot reach each other. Rank 0 writes to standard error how many
+// strangers it turned away, and warns of ranks on several machines without a
+// secret.
 absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
                                                    const TcpOptions& options);
 

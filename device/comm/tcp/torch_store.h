@@ -1,7 +1,7 @@
-// Where torchrun's agent keeps MASTER_PORT for itself (TORCHELASTIC_USE_AGENT_
-// STORE), a store of PyTorch's listens there (TCPStore): rank 0 cannot, and
-// need not be on that machine at all. So rank 0 listens elsewhere and leaves
-// its address in the store, where the others find it.
+// If torchrun's agent keeps MASTER_PORT for itself (the variable
+// TORCHELASTIC_USE_AGENT_STORE), a store of PyTorch's (TCPStore) listens there.
+// Rank 0 cannot, and need not even be on that machine. So rank 0 listens
+// elsewhere and puts its address into the store, where the others find it.
 //
 // The store's protocol (torch/csrc/distributed/c10d/TCPStore.cpp) has more
 // requests; the three that are used have not changed from PyTorch 1.13 to 2.13.
@@ -23,13 +23,13 @@
 
 namespace castor {
 
-// `launch` with rank 0's address as its master, at which rank 0 listens
-// already (it owns master_socket). Unavailable: the store cannot be reached, or
-// rank 0 has not been there within the limit.
+// Returns `launch` with rank 0's address as its master's, at which rank 0
+// listens already (it owns master_socket). Unavailable: the store cannot be
+// reached, or rank 0 has put no address there within the limit.
 absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
                                                  int64_t connect_limit_ns);
 
-// The same over a connection to the store that is there already (until then).
+// The same over an existing connection to the store, until `until_ns`.
 absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
                                                  const Socket& store,
                                                  int64_t until_ns);

@@ -1,9 +1,9 @@
-// NCCL among ranks that are threads, over GPUs that are (fake_api.h): for tests
-// where there is no GPU.
+// NCCL among ranks that are threads, over GPUs made of threads (fake_api.h):
+// for tests without a GPU.
 //
 // As with the real one, a move waits on its *stream* for the other ranks',
-// takes whatever lies in the buffers when it gets there, does not notice a rank
-// that has gone, and checks nothing: parts of different sizes end the program.
+// takes whatever is in the buffers when it runs, does not notice a rank that is
+// gone, and checks nothing: parts of different sizes end the program.
 #ifndef CASTOR_DEVICE_CUDA_NCCL_FAKE_NCCL_H_
 #define CASTOR_DEVICE_CUDA_NCCL_FAKE_NCCL_H_
 
@@ -46,7 +46,7 @@ class FakeNccl final : public Api {
   void Abort(Group group) override;
 
  private:
-  // What a rank has put out for another, until that one has taken it.
+  // A part that a rank offers to another, until that one has taken it.
   struct Offer {
     const void* data;
     int64_t bytes;
@@ -57,14 +57,14 @@ class FakeNccl final : public Api {
     std::mutex mutex;
     std::condition_variable changed;
     int joined = 0;
-    std::vector<int64_t> moves;  // by rank: how many it has come to
-    // What is offered, by sender and receiver.
+    std::vector<int64_t> moves;  // by rank: how many it has reached
+    // Offers by sender and receiver.
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<Offer>>> offers;
   };
   struct Member {
     std::shared_ptr<World> world;
     int rank;
-    // Shared with what runs on streams, which may outlive the member.
+    // Shared with work on streams, which may outlive the member.
     std::shared_ptr<std::atomic<bool>> aborted;
   };
 

@@ -1,4 +1,4 @@
-// How the GPUs of a group of ranks find each other, once each rank has its own.
+// Connects the GPUs of a group of ranks, once each rank has its own.
 #ifndef CASTOR_DEVICE_CUDA_NCCL_JOIN_GPUS_H_
 #define CASTOR_DEVICE_CUDA_NCCL_JOIN_GPUS_H_
 
@@ -13,10 +13,10 @@
 
 namespace castor::nccl {
 
-// What moves parts between this rank's GPU, `ordinal` of `gpu`, and the
+// Returns the DeviceParts between this rank's GPU, `ordinal` of `gpu`, and the
 // others'. `nccl` may be the reason why there is no NCCL here. All ranks call
-// it together; a failure is the same on all: InvalidArgument: two ranks have
-// the same GPU. FailedPrecondition: a rank has no NCCL.
+// it together, and a failure is the same on all. InvalidArgument: two ranks
+// have the same GPU. FailedPrecondition: a rank has no NCCL.
 absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(
     RankGroup& group, const absl::StatusOr<Api*>& nccl, cuda::Api* gpu,
     int ordinal, decltype(PartsOptions::add) add);

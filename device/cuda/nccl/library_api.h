@@ -1,4 +1,4 @@
-// NCCL itself.
+// The Api that calls NCCL.
 #ifndef CASTOR_DEVICE_CUDA_NCCL_LIBRARY_API_H_
 #define CASTOR_DEVICE_CUDA_NCCL_LIBRARY_API_H_
 
@@ -7,8 +7,8 @@
 
 namespace castor::nccl {
 
-// The process's one; NVIDIA's libnccl.so.2 is opened by the first call.
-// FailedPrecondition, in one line: this build has no NCCL, or this machine.
+// Returns the process's Api; the first call opens NVIDIA's libnccl.so.2.
+// FailedPrecondition, in one line: this build or this machine has no NCCL.
 absl::StatusOr<Api*> LibraryApi();
 
 }  // namespace castor::nccl

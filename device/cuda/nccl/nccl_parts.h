@@ -1,12 +1,12 @@
-// Parts of collectives over NCCL: one group of sends and receives for each
-// collective, so that a rank sends and receives what a communicator promises
-// (communicator.h) and no more.
+// Moves parts of collectives over NCCL: one group of sends and receives for
+// each collective, so that a rank sends and receives no more bytes than a
+// communicator promises (communicator.h).
 //
-// NCCL's kernels wait on the GPU for the other ranks and know nothing of their
-// death. So a thread watches: every kPollNs it looks for the group's failure,
-// for NCCL's own, and for a move that takes too long, and has NCCL end its
-// kernels. The streams go on then, with buffers of no meaning, and whoever
-// asks the communicator hears of the failure.
+// NCCL's kernels wait on the GPU for the other ranks and do not notice their
+// death. So a thread checks every kPollNs for a failure of the group or of NCCL
+// and for a move that takes too long, and then has NCCL end its kernels. The
+// streams go on, with undefined buffers, and the communicator reports the
+// failure.
 #ifndef CASTOR_DEVICE_CUDA_NCCL_NCCL_PARTS_H_
 #define CASTOR_DEVICE_CUDA_NCCL_NCCL_PARTS_H_
 
@@ -32,10 +32,10 @@
 namespace castor::nccl {
 
 struct PartsOptions {
-  int ordinal = 0;  // the device's, among the GPUs that are visible
+  int ordinal = 0;  // of the device, among the visible GPUs
   int rank = 0;
   int world_size = 1;
-  std::string id;  // Api::NewId's, the same on all ranks
+  std::string id;  // from Api::NewId, the same on all ranks
   // Queues sum (+)= part; see DeviceParts::Add.
   absl::Status (*add)(const ExecContext& context, DType dtype, int64_t n,
                       const void* part, float* sum, bool assign) = nullptr;
@@ -45,13 +45,13 @@ class NcclParts final : public DeviceParts {
  public:
   static constexpr int64_t kPollNs = 20'000'000;
 
-  // All ranks call it together; it waits for them, and gives up with what
-  // `give_up` says. The APIs outlive it.
+  // Joins the ranks, which call it together; waits for them, and gives up with
+  // the status of `give_up`. The APIs outlive the object.
   static absl::StatusOr<std::unique_ptr<DeviceParts>> Join(
       Api* api, cuda::Api* gpu, const PartsOptions& options,
       absl::FunctionRef<absl::Status()> give_up);
 
-  // What is queued must be over, or is aborted.
+  // Aborts queued moves that are not over.
   ~NcclParts() override;
   NcclParts(const NcclParts&) = delete;
   NcclParts& operator=(const NcclParts&) = delete;
@@ -68,12 +68,12 @@ class NcclParts final : public DeviceParts {
   void Abort() override;
 
  private:
-  // More moves than this are not queued at once: a launch must not stand still
-  // inside CUDA, where nobody can end it.
+  // The most moves that are queued at once: a launch must not block inside
+  // CUDA, where it cannot be ended.
   static constexpr size_t kMostInFlight = 64;
 
-  // A move that was queued and not yet seen to be over. Its time counts from
-  // when the GPU came to it.
+  // A queued move that is not yet known to be over. Its time counts from when
+  // the GPU came to it.
   struct InFlight {
     cuda::Api::Event begun = nullptr;
     cuda::Api::Event over = nullptr;
@@ -83,9 +83,9 @@ class NcclParts final : public DeviceParts {
   NcclParts(Api* api, cuda::Api* gpu, const PartsOptions& options)
       : api_(api), gpu_(gpu), options_(options) {}
   void WatchLoop();
-  // What is wrong now, if anything is.
+  // Returns the present failure, if any.
   absl::Status Look();
-  // Forgets moves that are over; with mutex_ held.
+  // Forgets moves that are over. mutex_ must be held.
   absl::Status ForgetOver();
   absl::Status AwaitRoom();
   absl::Status TooLong() const;
@@ -100,7 +100,7 @@ class NcclParts final : public DeviceParts {
   std::atomic<int64_t> time_limit_ns_{std::numeric_limits<int64_t>::max()};
   std::atomic<bool> aborted_{false};
 
-  // Held while NCCL is called, which may take long, but for who sees aborted_.
+  // Held during calls of NCCL, which may take long unless aborted_ is set.
   std::mutex group_mutex_;
   Api::Group group_ = nullptr;  // null: aborted
 
