@@ -1,4 +1,4 @@
-// Says where an error came from, on its way to the user.
+// Adds to an error where it came from.
 #ifndef CASTOR_BASE_ANNOTATE_H_
 #define CASTOR_BASE_ANNOTATE_H_
 
@@ -12,8 +12,8 @@
 
 namespace castor {
 
-// `status` with "where: " before its message, or before each error of a list
-// (error_list.h); OK stays OK.
+// Returns `status` with "where: " before its message, or before each error of a
+// list (error_list.h); OK stays OK.
 inline absl::Status Annotate(absl::string_view where,
                              const absl::Status& status) {
   if (status.ok()) return status;

@@ -1,12 +1,12 @@
-// A directory that appears under its name whole, or not at all: several files
-// as one (atomic_file.h has one).
+// A directory that appears under its name as a whole, or not at all;
+// atomic_file.h does the same for a single file.
 //
-// Files are put into a directory of a temporary name, which takes its name at
-// once when all are durable. A process killed at any moment leaves what was
-// under the name untouched, and at worst a temporary, which
-// RemoveStaleTemporaries finds. It takes as alive a temporary in which a live
-// process holds the lock of a file: the maker holds that of kLockName, and who
-// writes an AtomicFile in it holds that file's.
+// Files are put into a directory of a temporary name, which is renamed at once
+// when all files are durable. A process killed at any moment leaves the former
+// entry of that name untouched, and at worst a temporary, which
+// RemoveStaleTemporaries finds. A temporary is alive if a live process holds
+// the lock of a file in it: the maker holds that of kLockName, and the writer
+// of an AtomicFile in it holds that file's.
 #ifndef CASTOR_BASE_ATOMIC_DIRECTORY_H_
 #define CASTOR_BASE_ATOMIC_DIRECTORY_H_
 
@@ -24,15 +24,16 @@ class AtomicDirectory {
  public:
   static constexpr char kLockName[] = "lock";
 
-  // The directory above `path` must exist. What is at `path` stays until Commit
-  // replaces it, be it a file or a directory.
+  // Makes the temporary. The directory above `path` must exist. A file or
+  // directory at `path` stays until Commit replaces it.
   static absl::StatusOr<std::unique_ptr<AtomicDirectory>> Create(
       std::string path);
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;
 
-  // The files in it must be durable. Returns when it is, under its name.
+  // Renames the directory to its name. Its files must be durable. Returns when
+  // the directory is durable, too.
   absl::Status Commit();
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,6 @@
-// CASTOR_CHECK: a condition that our own code guarantees. What the environment
-// or a caller can cause is an absl::Status instead.
+// CASTOR_CHECK aborts if a condition does not hold that Castor's own code
+// guarantees. Errors that the environment or a caller can cause are
+// absl::Status instead.
 #ifndef CASTOR_BASE_CHECK_H_
 #define CASTOR_BASE_CHECK_H_
 

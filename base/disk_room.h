@@ -1,4 +1,4 @@
-// What a file system has room for.
+// Room on a file system.
 #ifndef CASTOR_BASE_DISK_ROOM_H_
 #define CASTOR_BASE_DISK_ROOM_H_
 
@@ -9,13 +9,13 @@
 
 namespace castor {
 
-// Bytes that this process may still write to the file system of `path`, which
-// exists. Quotas are not known here.
+// Returns the bytes that this process may still write to the file system of
+// `path`, which exists. Quotas are not considered.
 absl::StatusOr<int64_t> FreeDiskBytes(const std::string& path);
 
-// What removing `path`, a file or a directory with all that is in it, would
-// give back: the blocks that it has on the disk. What cannot be looked at
-// counts as 0.
+// Returns the bytes that removing `path`, a file or a directory with its
+// content, would free: its blocks on the disk. Entries that cannot be read
+// count as 0.
 int64_t BytesOnDisk(const std::string& path);
 
 }  // namespace castor

@@ -77,16 +77,17 @@ struct Float16 {
     }
     bits = static_cast<uint16_t>(((u >> 16) & 0x8000u) | half);
   }
-  // Exact; a NaN becomes quiet. Without a branch, so that compilers vectorise a
+  // Exact; a NaN becomes quiet. It has no branch, so that compilers vectorise a
   // loop of it.
   constexpr explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fffu;
-    // All bits are set where it is one.
+    // All bits are set if it is subnormal.
     const uint32_t subnormal = 0u - ((magnitude - 0x0400u) >> 31);
     const uint32_t infinite = 0u - ((magnitude + 0x0400u) >> 15);  // or a NaN
     const uint32_t nan = 0u - ((magnitude + 0x03ffu) >> 15);
     const uint32_t normal = (magnitude << 13) + (uint32_t{127 - 15} << 23);
-    // A unit of 0.5's mantissa is 2^-24, as of subnormal numbers.
+    // A unit in the last place of 0.5 is 2^-24, as for subnormal binary16
+    // numbers.
     const uint32_t small = std::bit_cast<uint32_t>(
         std::bit_cast<float>(magnitude | 0x3f000000u) - 0.5f);
     return std::bit_cast<float>(static_cast<uint32_t>(bits & 0x8000u) << 16 |

@@ -1,7 +1,7 @@
-// Work that takes as much memory as a file or a configuration says: where there
-// is not as much, that is an error with a name, not the process's end. What the
-// work builds is then destroyed half-built, which the standard library's
-// containers allow and Abseil's hash tables do not (tests/check_layers.sh).
+// For work whose memory depends on a file or a configuration: a failed
+// allocation becomes a Status instead of ending the process. Objects of the
+// work are then destroyed half-built, which the standard library's containers
+// allow and Abseil's hash tables do not (tests/check_layers.sh).
 #ifndef CASTOR_BASE_ENOUGH_MEMORY_H_
 #define CASTOR_BASE_ENOUGH_MEMORY_H_
 
@@ -14,11 +14,11 @@
 
 namespace castor {
 
-// What `work` returns, a Status or a StatusOr; or, where an allocation fails
-// in it on this thread, ResourceExhausted after `what` ("trace file \"x\"").
+// Returns the result of `work`, a Status or a StatusOr; if an allocation fails
+// in it on this thread, ResourceExhausted with `what` ("trace file \"x\"").
 template <typename Work>
 auto IfMemoryAllows(absl::string_view what, Work&& work) -> decltype(work()) {
-  // Known before there is no memory to say it in.
+  // Made first, since there may be no memory to make it later.
   const absl::Status refusal = absl::ResourceExhaustedError(absl::StrCat(
       what,
       " takes more memory than this process can have (see ulimit -v, a "

@@ -1,5 +1,5 @@
-// A status that says several errors, each of which is told in a line of its
-// own: what is wrong with a document is said all at once.
+// A status with several errors, one in each line of its message, so that all
+// errors of a document are reported together.
 #ifndef CASTOR_BASE_ERROR_LIST_H_
 #define CASTOR_BASE_ERROR_LIST_H_
 
@@ -16,16 +16,16 @@
 
 namespace castor {
 
-// The payload by which such a status is known. Without it, a line feed in a
-// message is one that came out of a name.
+// The payload that marks such a status. In a status without it, a line feed in
+// the message comes from a name.
 inline constexpr char kErrorListUrl[] = "castor/error_list";
 
 inline bool IsErrorList(const absl::Status& status) {
   return status.GetPayload(kErrorListUrl).has_value();
 }
 
-// A status whose message has one of `errors`, of which there is at least one,
-// in each line.
+// Returns a status whose message has one of `errors` in each line; there is at
+// least one.
 inline absl::Status ErrorList(absl::StatusCode code,
                               absl::Span<const std::string> errors) {
   std::vector<std::string> lines;
@@ -37,7 +37,7 @@ inline absl::Status ErrorList(absl::StatusCode code,
   return status;
 }
 
-// The errors of `status`, which is not OK, each without a line feed.
+// Returns the errors of `status`, which is not OK, each without a line feed.
 inline std::vector<std::string> ErrorsOf(const absl::Status& status) {
   if (IsErrorList(status)) return absl::StrSplit(status.message(), '\n');
   return {absl::StrReplaceAll(status.message(), {{"\n", " "}})};

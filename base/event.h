@@ -1,5 +1,5 @@
-// A Linux event (eventfd) that one thread, or a signal handler, raises to wake
-// another, which polls its descriptor.
+// Functions for a Linux event (eventfd) that a thread or a signal handler
+// raises to wake another thread, which polls its descriptor.
 #ifndef CASTOR_BASE_EVENT_H_
 #define CASTOR_BASE_EVENT_H_
 
@@ -20,8 +20,7 @@ inline void RaiseEvent(int event_fd) {
   errno = saved;
 }
 
-// Takes an event back, whether or not it was raised. For descriptors that do
-// not block.
+// Clears an event, raised or not. For non-blocking descriptors.
 inline void ClearEvent(int event_fd) {
   uint64_t count = 0;
   while (read(event_fd, &count, sizeof(count)) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// Looks for numbers that are none.
+// Finds infinite values and NaNs.
 #ifndef CASTOR_BASE_FIRST_NOT_FINITE_H_
 #define CASTOR_BASE_FIRST_NOT_FINITE_H_
 
@@ -8,8 +8,9 @@
 
 namespace castor {
 
-// The index of the first value that is infinite or NaN; -1: all are finite.
-// Cost: a few values a nanosecond, less than to read them from memory.
+// Returns the index of the first value that is infinite or NaN; -1 if all are
+// finite. Cost: a few values per nanosecond, faster than reading them from
+// memory.
 int64_t FirstNotFinite(absl::Span<const float> values);
 
 }  // namespace castor

@@ -1,9 +1,9 @@
-// The free ranges of some addresses, in order, each with a time from which it
-// may be overwritten. Neighbours become one where that loses nothing.
+// The free ranges of an address space, in order, each with a time from which it
+// may be overwritten. Neighbours are merged where that loses nothing.
 //
-// `When` is that time: a fence, a moment of a simulation, or NoTime where what
-// is free is free at once. Costs: O(log n) for what is found by its address,
-// O(n) for what is found by its size.
+// `When` is that time: a fence, a time of a simulation, or NoTime if free
+// ranges may be overwritten at once. Costs: O(log n) for a search by address,
+// O(n) for a search by size.
 //
 // Threads: one at a time.
 #ifndef CASTOR_BASE_FREE_RANGES_H_
@@ -35,9 +35,9 @@ class FreeRanges {
   typename Map::const_iterator end() const { return ranges_.end(); }
   int64_t size() const { return static_cast<int64_t>(ranges_.size()); }
 
-  // [offset, offset + bytes) is free from `when` on; nothing of it was free.
-  // `merge(into, other)` makes one time of those of two neighbours, or gives
-  // false and leaves both.
+  // Adds [offset, offset + bytes), free from `when` on; no part of it was free.
+  // `merge(into, other)` merges the times of two neighbours, or returns false
+  // and leaves both.
   template <class Merge>
   void Give(int64_t offset, int64_t bytes, When when, Merge merge) {
     if (bytes == 0) return;
@@ -85,7 +85,7 @@ class FreeRanges {
     }
   }
 
-  // Whether all of [offset, offset + bytes) is free.
+  // Returns true if all of [offset, offset + bytes) is free.
   bool Holds(int64_t offset, int64_t bytes) const {
     auto it = ranges_.upper_bound(offset);
     if (it == ranges_.begin()) return false;
@@ -98,8 +98,8 @@ class FreeRanges {
     return false;
   }
 
-  // The lowest offset from which `bytes` follow that are all in ranges for
-  // whose times `usable(when)` holds; -1: there is none.
+  // Returns the lowest offset of `bytes` that lie only in ranges whose times
+  // are `usable(when)`; -1 if there is none.
   template <class Usable>
   int64_t FitLow(int64_t bytes, Usable usable) const {
     int64_t run_begin = -1, run_end = -1;
@@ -111,7 +111,7 @@ class FreeRanges {
     }
     return -1;
   }
-  // The same for the highest.
+  // Returns the highest such offset.
   template <class Usable>
   int64_t FitHigh(int64_t bytes, Usable usable) const {
     int64_t run_begin = -1, run_end = -1;
@@ -125,7 +125,7 @@ class FreeRanges {
     return -1;
   }
 
-  // The most bytes that follow one another.
+  // Returns the most adjacent free bytes.
   int64_t LargestHole() const {
     int64_t largest = 0, run = 0, run_end = 0;
     for (const auto& [offset, range] : ranges_) {

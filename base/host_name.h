@@ -1,4 +1,4 @@
-// This machine's name for itself.
+// The machine's name.
 #ifndef CASTOR_BASE_HOST_NAME_H_
 #define CASTOR_BASE_HOST_NAME_H_
 
@@ -8,7 +8,7 @@
 
 namespace castor {
 
-// "" if it has none.
+// Returns the machine's name; "" if it has none.
 inline std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";

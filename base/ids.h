@@ -1,5 +1,5 @@
-// Distinct integer types for what Castor counts, so that a chunk's number is
-// never taken for a moment's.
+// Distinct integer types for indices, so that a chunk's number cannot be passed
+// as a moment's.
 #ifndef CASTOR_BASE_IDS_H_
 #define CASTOR_BASE_IDS_H_
 
@@ -10,7 +10,7 @@
 
 namespace castor {
 
-// An index with a type of its own. `value` is -1 where there is none.
+// An index with a type of its own; `value` is -1 if invalid.
 template <typename Tag>
 struct Id {
   int64_t value = -1;

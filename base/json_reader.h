@@ -1,11 +1,11 @@
 // Typed, path-tracking reading of JSON that a person wrote.
 //
-// A JsonReader stands on one object of a document. Each getter asks for one
-// key: absent or null leaves the default as it is; so does a value of the wrong
-// type or out of range, which goes into the JsonReport (json_report.h) with the
-// key's path, what was expected and what was found. The getters return nothing,
-// so that reading code is a flat list; the report's status() says at the end
-// all that was wrong.
+// A JsonReader stands on one object of a document. Each getter reads one key.
+// An absent or null value leaves the default; so does a value of the wrong type
+// or out of range, which is reported to the JsonReport (json_report.h) with the
+// key's path, the expected and the actual value. The getters return nothing, so
+// that reading code is a flat list; the report's status() has all errors at the
+// end.
 //
 //   JsonReport report("config.json");
 //   JsonReader root(json, report);
@@ -16,9 +16,9 @@
 //   root.RefuseUnknownKeys();
 //   return report.status();
 //
-// Keys that were asked for are the known ones; RefuseUnknownKeys reports the
-// others together with the known key that is most likely meant. A reader that
-// does not call it ignores unknown keys (Hugging Face's config.json has many).
+// Keys that were read are the known ones; RefuseUnknownKeys reports the others,
+// each with the known key that is most likely meant. A reader that does not
+// call it ignores unknown keys (Hugging Face's config.json has many).
 //
 // Lifetime: a reader points into the document and to the report.
 #ifndef CASTOR_BASE_JSON_READER_H_
@@ -58,14 +58,15 @@ enum class Unlimited : uint8_t { kRefused, kAllowed };
 
 class JsonReader {
  public:
-  // The whole document, which must be an object.
+  // Reads the whole document, which must be an object.
   JsonReader(const Json& document, JsonReport& report);
   JsonReader(const JsonReader&) = delete;
   JsonReader& operator=(const JsonReader&) = delete;
 
-  // Present and not null.
+  // Returns true if the key is present and not null.
   bool Has(absl::string_view key);
-  // Present and null, for a key to which that says something.
+  // Returns true if the key is present and null, for keys where null has a
+  // meaning.
   bool IsNull(absl::string_view key);
   // Reports an error if not Has(key).
   void Require(absl::string_view key);
@@ -79,38 +80,40 @@ class JsonReader {
   // One of `choices`; `index` gets its position.
   void Choice(absl::string_view key,
               absl::Span<const absl::string_view> choices, int* index);
-  // An integer of bytes, or a string as base/units.h's ParseBytes takes it.
+  // Reads an integer of bytes, or a string as base/units.h's ParseBytes takes
+  // it.
   void Bytes(absl::string_view key, int64_t* out,
              Unlimited unlimited = Unlimited::kRefused);
   void Strings(absl::string_view key, std::vector<std::string>* out);
-  // A list of exactly out.size() numbers.
+  // Reads a list of exactly out.size() numbers.
   void Doubles(absl::string_view key, absl::Span<double> out,
                const DoubleRange& range = {});
-  // The object at `key`; an empty one when it is absent, null or no object (an
-  // error), so that its keys are known all the same.
+  // Returns a reader of the object at `key`; of an empty one if it is absent,
+  // null or no object (an error), so that its keys are known all the same.
   JsonReader Object(absl::string_view key);
 
-  // The value, or null when absent or null: for what no getter covers.
+  // Returns the value, or null if it is absent or null: for values that no
+  // getter reads.
   const Json* Raw(absl::string_view key);
-  // An error at this object's `key`. Where it is one only because of other
-  // keys' values, `concerned` has their paths from the document's root.
+  // Reports an error at this object's `key`. If it depends on other keys'
+  // values, `concerned` has their paths from the document's root.
   void Fail(absl::string_view key, absl::string_view message,
             std::vector<std::string> concerned = {});
-  // The same where the key is missing.
+  // Reports an error of a missing key.
   void FailMissing(absl::string_view key, absl::string_view message,
                    std::vector<std::string> concerned = {});
-  // "expected X, found ..." for the value at `key`.
+  // Reports "expected X, found ..." for the value at `key`.
   void FailExpected(absl::string_view key, absl::string_view expected);
 
-  // Whether an error at `key`, or above it, was reported: what depends on its
-  // value need not be read.
+  // Returns true if an error at `key`, or above it, was reported, so that
+  // values that depend on it need not be read.
   bool Failed(absl::string_view key) const;
 
   void RefuseUnknownKeys();
-  // The keys of this object that were asked for so far.
+  // The keys of this object that were read so far.
   const std::vector<std::string>& known() const { return known_; }
 
-  // "memory.device_memory" for key "device_memory".
+  // Returns "memory.device_memory" for key "device_memory".
   std::string PathOf(absl::string_view key) const;
 
  private:
@@ -122,7 +125,7 @@ class JsonReader {
   std::vector<std::string> known_;
 };
 
-// The value as it stands in a message: its kind and, cut short, its text.
+// Describes the value for a message: its kind and, cut short, its text.
 std::string DescribeJson(const Json& value);
 
 }  // namespace castor

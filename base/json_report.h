@@ -1,9 +1,9 @@
-// What is wrong with one document: the readers of its values (json_reader.h)
-// report to it, and its status() has all of it at once.
+// Collects the errors of one document, which the readers of its values
+// (json_reader.h) report; its status() has all of them.
 //
-// Each error begins with its source, which is the document's name or what set
-// the key in the document's place (`--set KEY=VALUE`), and the key's path. An
-// error that only follows from another one is not reported:
+// Each error begins with its source, which is the document's name or the option
+// that set the key instead (`--set KEY=VALUE`), and the key's path. An error
+// that only follows from another one is not reported:
 //   - one at or below a key that has an error already;
 //   - one that concerns other keys, too, of which one has an error;
 //   - a key that is missing, where an unknown key probably means it.
@@ -21,15 +21,14 @@
 
 namespace castor {
 
-// A key that other programs' documents have.
+// A key of other programs' documents.
 struct OtherName {
-  // The key wherever it stands, or with a path, "bf16.loss_scale", only there.
+  // The key; with a path, "bf16.loss_scale", only there.
   absl::string_view theirs;
-  // The path of the known key that does here what it does there; "": none does.
+  // The path of Castor's key of the same meaning; "": there is none.
   absl::string_view ours;
-  // What else is to be said of it, in words that follow "here X takes its
-  // place: " or, where nothing does, stand for that. May be "" only if
-  // something does.
+  // A further explanation. It follows "here X takes its place: " or, without
+  // such a key, stands alone; may be "" only with one.
   absl::string_view says = "";
 };
 
@@ -43,31 +42,32 @@ class JsonReport {
   JsonReport(const JsonReport&) = delete;
   JsonReport& operator=(const JsonReport&) = delete;
 
-  // From now on `source` is the source of what stands at `path` and below.
+  // Sets the source of the values at `path` and below from now on.
   void SetSource(std::string path, std::string source);
 
-  // An error at `path`; "" stands for the whole document. `concerned` are the
-  // paths of other keys without whose values it would not be one.
+  // Adds an error at `path`; "" stands for the whole document. `concerned` are
+  // the paths of other keys on whose values the error depends.
   void AddError(absl::string_view path, absl::string_view message,
                 std::vector<std::string> concerned = {});
-  // An error of `source` itself, whatever stands in the document.
+  // Adds an error of `source` itself, whatever is in the document.
   void AddErrorOf(absl::string_view source, absl::string_view message);
-  // The absence of a key that must be there.
+  // Adds the absence of a required key.
   void AddMissing(absl::string_view path, absl::string_view message,
                   std::vector<std::string> concerned = {});
-  // An unknown key of the object at `object`, whose known keys are `siblings`.
+  // Adds an unknown key of the object at `object`, whose known keys are
+  // `siblings`.
   void AddUnknownKey(absl::string_view object, absl::string_view key,
                      std::vector<std::string> siblings);
-  // A key of the object at `object` is known.
+  // Says that a key of the object at `object` is known.
   void AddKnownKey(absl::string_view object, absl::string_view key) {
     known_.emplace_back(object, key);
   }
 
-  // Whether there is an error at `path` or above it.
+  // Returns true if there is an error at `path` or above it.
   bool HasErrorAt(absl::string_view path) const;
 
-  // OK, or InvalidArgument with all errors (error_list.h), in the order in
-  // which they were found.
+  // Returns OK, or InvalidArgument with all errors (error_list.h), in the order
+  // in which they were found.
   absl::Status status() const;
 
  private:
@@ -82,15 +82,15 @@ class JsonReport {
     std::vector<std::string> siblings;
   };
   struct Hint {
-    std::string text;   // what a message about the key says after that it is
+    std::string text;   // the text of a message after "unknown key"
     std::string meant;  // the path of the key that is probably meant, or ""
   };
 
   void Add(Error error);
   Hint HintFor(const Error& unknown) const;
-  // What is named as the source of `error`.
+  // Returns the text that names the source of `error`.
   std::string SourcesOf(const Error& error) const;
-  // The innermost source that was set for `path`; null for none.
+  // Returns the innermost source that was set for `path`; null for none.
   const std::string* FindSource(absl::string_view path) const;
 
   std::string source_;
@@ -101,14 +101,14 @@ class JsonReport {
   std::vector<std::pair<std::string, std::string>> known_;  // object, key
 };
 
-// "memory.device_memory" for the object at "memory" and its key.
+// Returns "memory.device_memory" for the object at "memory" and its key.
 std::string JoinPath(absl::string_view object, absl::string_view key);
 
-// A key out of a file, fit for a message: escaped, and cut when it is long.
+// Returns a key of a file for a message: escaped, and cut if it is long.
 std::string PrintableKey(absl::string_view key);
 
-// How many letters must be put in, left out, replaced or swapped with the next
-// one to make `a` of `b`.
+// Returns the edit distance of `a` and `b`: insertions, deletions, replacements
+// and swaps of neighbouring letters.
 int64_t EditDistance(absl::string_view a, absl::string_view b);
 
 }  // namespace castor

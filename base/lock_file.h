@@ -19,46 +19,47 @@ enum class LockResult {
   kUnsupported,  // the file system has no locks
 };
 
-// Does not wait. The lock lasts until `fd` and its copies are closed.
+// Tries to lock, without waiting. The lock lasts until `fd` and its copies are
+// closed.
 LockResult TryLock(int fd);
 
-// Whether `path` still names the open file. Between the opening of a file and
-// its lock another process may have removed it, and made a new one.
+// Returns true if `path` still names the open file. Between the opening of a
+// file and its lock another process may have removed it, and made a new one.
 bool IsNamed(int fd, const std::string& path);
 
-// A file by which one process at a time has something for itself. Who is
-// refused can read in it who that is. Nobody but its user may open it: who can
-// read a file could lock it.
+// A file that one process at a time locks. A process that is refused can read
+// in it who the holder is. Only the file's user may open it, since whoever can
+// read a file can lock it.
 class LockFile {
  public:
-  // What came of an attempt to take one.
+  // The result of an attempt to take the lock.
   struct Attempt {
     enum class Outcome {
-      kTaken,       // here is the lock
-      kHeld,        // somebody has it
-      kImpossible,  // there can be no lock of this name, and why
+      kTaken,       // `lock` holds it
+      kHeld,        // another process has it
+      kImpossible,  // there can be no lock of this name; see `why`
     };
     Outcome outcome = Outcome::kImpossible;
     std::unique_ptr<LockFile> lock = nullptr;
-    // What the holder has written, or "".
+    // The text that the holder has written, or "".
     std::string holder_text = {};
-    // The holder as the system knows it; 0: it does not say.
+    // The holder's process id by the system; 0: not known.
     int64_t holder_process = 0;
     // Unimplemented: the file system has no locks. NotFound: there is no such
     // directory. PermissionDenied: another user has put a lock file there.
-    // InvalidArgument: what has the name is no file.
+    // InvalidArgument: the entry of that name is no file.
     absl::Status why = {};
   };
 
-  // Makes the file where it is missing, and locks it. Does not wait.
+  // Makes the file if it is missing, and locks it. Does not wait.
   static Attempt TryTake(const std::string& path);
-  // Removes the file: what is left behind by a process that was killed is taken
+  // Removes the file. The file that a killed process leaves behind is taken
   // over by the next one.
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
 
-  // Replaces what the file holds.
+  // Replaces the file's content.
   absl::Status Write(absl::string_view text);
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// Waiting for a lock file: whoever holds one has written who it is, and whoever
-// waits says for whom, and for how long at most.
+// Waiting for a lock file: its holder has written its name into it, and the
+// waiting process tells the user for whom it waits, and for how long at most.
 #ifndef CASTOR_BASE_LOCK_WAIT_H_
 #define CASTOR_BASE_LOCK_WAIT_H_
 
@@ -12,16 +12,16 @@
 
 namespace castor {
 
-// What a holder writes: {"host": ..., "process": ...}, and "run" unless that is
-// "".
+// Returns the text that a holder writes: {"host": ..., "process": ...}, and
+// "run" unless that is "".
 std::string LockHolderText(absl::string_view run);
 
 // The holder of a lock that was refused.
 struct LockHolder {
   // "process 12 on host \"a\", run \"0123\"", or "another process".
   std::string name;
-  // It was a process of this machine, which is not there any more: the lock is
-  // held by something that it left behind.
+  // True if it was a process of this machine that has ended: a process that it
+  // left behind holds the lock.
   bool has_ended = false;
 };
 LockHolder HolderOf(const LockFile::Attempt& held);
@@ -33,9 +33,9 @@ struct LockWait {
   std::string what = {};  // "another process tokenises \"a.txt\""
 };
 
-// Takes the lock file at `path` as LockFile::TryTake does, and while somebody
-// holds it who may still live, tries again until the time is over. The outcome
-// is that of the last attempt.
+// Takes the lock file at `path` as LockFile::TryTake does. While a holder that
+// may still live has it, tries again until the time is over. Returns the last
+// attempt.
 LockFile::Attempt AwaitLock(const std::string& path, const LockWait& wait);
 
 }  // namespace castor

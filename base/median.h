@@ -6,7 +6,7 @@
 
 namespace castor {
 
-// The lower one of two in the middle; T() of nothing.
+// Returns the median: the lower one of two in the middle; T() without values.
 template <typename T>
 T Median(std::vector<T> values) {
   if (values.empty()) return T();

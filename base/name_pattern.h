@@ -14,7 +14,7 @@ namespace castor {
 constexpr bool MatchesPattern(absl::string_view pattern,
                               absl::string_view name) {
   size_t p = 0, n = 0;
-  // Where to go on when what follows the last '*' does not fit.
+  // Where to go on if the pattern after the last '*' does not fit.
   size_t star = absl::string_view::npos, retry = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

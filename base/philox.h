@@ -1,6 +1,6 @@
 // Philox4x32-10, a counter-based random generator: the value at a counter
-// depends on nothing but the key and the counter, so dropout and initial values
-// are the same whoever computes them, in whatever order, however often.
+// depends only on the key and the counter, so dropout and initial values do not
+// depend on which rank or thread computes them, in which order, or how often.
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011, section 4.3. Constants as given there.
@@ -12,14 +12,14 @@
 
 namespace castor {
 
-// What selects one random stream: `seed` for the run, `stream` for the use (a
+// The key of one random stream: `seed` for the run, `stream` for the use (a
 // parameter's name, a dropout's place and micro batch; see MixKey).
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t stream = 0;
 };
 
-// Four words for counter (`index`, `stream`) under key `seed`.
+// Returns four words for counter (`index`, `stream`) under key `seed`.
 constexpr std::array<uint32_t, 4> Philox4x32(RandomKey key, uint64_t index) {
   uint32_t c0 = static_cast<uint32_t>(index);
   uint32_t c1 = static_cast<uint32_t>(index >> 32);
@@ -42,7 +42,8 @@ constexpr std::array<uint32_t, 4> Philox4x32(RandomKey key, uint64_t index) {
   return {c0, c1, c2, c3};
 }
 
-// The random word of `element`: lane (element mod 4) of counter (element / 4).
+// Returns the random word of `element`: lane (element mod 4) of counter
+// (element / 4).
 constexpr uint32_t RandomWord(RandomKey key, uint64_t element) {
   return Philox4x32(key, element / 4)[element % 4];
 }
@@ -55,7 +56,7 @@ constexpr uint64_t MixKey(uint64_t a, uint64_t b) {
   return z ^ (z >> 31);
 }
 
-// FNV-1a, 64 bits: a name as a word for MixKey.
+// Hashes a name to a word for MixKey (FNV-1a, 64 bits).
 constexpr uint64_t HashName(const char* data, uint64_t size) {
   uint64_t h = 0xcbf29ce484222325u;
   for (uint64_t i = 0; i < size; ++i) {

@@ -1,5 +1,5 @@
-// What somebody else has said, as it may be shown: in a terminal, bytes of
-// control can move, hide and forge what else is there.
+// Makes foreign text safe to show: control bytes can move, hide and forge other
+// text in a terminal.
 #ifndef CASTOR_BASE_PRINTABLE_H_
 #define CASTOR_BASE_PRINTABLE_H_
 
@@ -10,8 +10,8 @@
 
 namespace castor {
 
-// `text` on one line: newlines become spaces, other bytes of control \xNN, in
-// UTF-8 too. All else stays.
+// Returns `text` on one line: newlines become spaces, other control bytes
+// become \xNN, also those in UTF-8. All else stays.
 inline std::string Printable(absl::string_view text) {
   std::string shown;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// Opening a file of data: what is there and no file is said to be what it is,
-// and never taken for a file that is not there.
+// Opens a data file. An entry that is no file is reported as what it is, never
+// as a missing file.
 #ifndef CASTOR_BASE_REGULAR_FILE_H_
 #define CASTOR_BASE_REGULAR_FILE_H_
 
@@ -18,15 +18,15 @@ struct RegularFile {
   struct stat info = {};
 };
 
-// Opens `path` for reading, and waits for nothing (a pipe has no end).
-// NotFound: there is nothing of that name. InvalidArgument: a directory, a
-// pipe, a device, a socket, a link that leads to nothing, or a file that may
-// not be read. The message goes on after the file's name: "is a directory".
+// Opens `path` for reading, and never blocks (as on a pipe). NotFound: nothing
+// has that name. InvalidArgument: a directory, a pipe, a device, a socket, a
+// link that leads to nothing, or a file that may not be read. The message goes
+// on after the file's name: "is a directory".
 absl::StatusOr<RegularFile> OpenRegularFile(const std::string& path);
 
-// InvalidArgument: a process of another user could have put the open file
-// there, or can change it. Only its owner, who is this process's user or root,
-// may write to it. The message goes on after the file's name.
+// Checks that only the file's owner, who is this process's user or root, may
+// write to the open file. InvalidArgument: another user could have put it
+// there, or can change it. The message goes on after the file's name.
 absl::Status CheckOwnFile(const struct stat& info);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
-// Which sanitizer this was compiled for: CASTOR_ADDRESS_SANITIZER and
-// CASTOR_THREAD_SANITIZER are 1 or 0. GCC and Clang have words of their own.
+// CASTOR_ADDRESS_SANITIZER and CASTOR_THREAD_SANITIZER are 1 if the code is
+// compiled for that sanitizer, else 0. GCC and Clang name these differently.
 #ifndef CASTOR_BASE_SANITIZERS_H_
 #define CASTOR_BASE_SANITIZERS_H_
 

@@ -10,12 +10,12 @@
 
 namespace castor {
 
-// The digest depends on the bytes alone, not on how they are cut into pieces,
-// nor on who added which. Not thread-safe.
+// The digest depends only on the bytes, not on how they are cut into pieces.
+// Not thread-safe.
 class Sha256 {
  public:
-  // A sum that is under way, to be handed to another process of the same
-  // program, which goes on with it.
+  // The state of an unfinished digest, with which another process of the same
+  // program can continue.
   using State = std::array<uint32_t, 28>;
 
   static constexpr int kBlockBytes = 64;
@@ -34,9 +34,9 @@ class Sha256 {
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
 
-  // The sum's kDigestBytes. Ends it: no call may follow.
+  // Returns the digest's kDigestBytes. The last call: none may follow.
   std::string Digest();
-  // The same as 64 lower-case hexadecimal digits.
+  // Returns the digest as 64 lower-case hexadecimal digits.
   std::string HexDigest();
 
  private:

@@ -1,4 +1,4 @@
-// Whole small files at once: configurations, indexes.
+// Reads whole small files: configurations, indexes.
 #ifndef CASTOR_BASE_SMALL_FILE_H_
 #define CASTOR_BASE_SMALL_FILE_H_
 
@@ -10,15 +10,15 @@
 
 namespace castor {
 
-// InvalidArgument: more than `max_bytes`. NotFound and others: the file, with
-// its name.
+// Returns the file's content. InvalidArgument: more than `max_bytes`. NotFound
+// and other errors name the file.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           int64_t max_bytes);
 
-// Whether `directory` has a file of this name; false only where nothing has it,
-// so that a file that cannot be read is never taken for one that is not there.
-// FailedPrecondition: what has the name is a link that leads nowhere, a
-// directory, a FIFO, a device, or a file without permission to read it.
+// Returns true if `directory` has a file of this name, and false only if
+// nothing has the name, so that an unreadable file is never taken for a missing
+// one. FailedPrecondition: the entry is a link that leads nowhere, a directory,
+// a FIFO, a device, or a file without permission to read it.
 absl::StatusOr<bool> FindFile(const std::string& directory,
                               absl::string_view name);
 

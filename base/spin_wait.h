@@ -1,14 +1,14 @@
 // Waiting a moment for another thread, before going to sleep.
 //
-// Waking a sleeping thread costs a system call and several microseconds on
-// both sides; an operator of a small model takes no longer. So a thread that
-// has run out of work looks again for a short while.
+// Waking a sleeping thread costs a system call and several microseconds on both
+// sides; an operator of a small model takes no longer. So a thread that has run
+// out of work polls for a short while.
 //
-// It does not yield in between: where others want the processor, a yield
-// gives away a whole time slice (milliseconds), while a sleeper is put back at
-// once when it is woken. With two busy loops beside it on two processors, a
-// wait across streams took about 120 us with 20 us of yields and 25 us with
-// 5 us of looking (//benchmarks:device_bench; single runs, a shared machine).
+// It does not yield in between: if others want the processor, a yield gives
+// away a whole time slice (milliseconds), while a sleeper runs at once when it
+// is woken. With two busy loops beside it on two processors, a wait across
+// streams took about 120 us with 20 us of yields and 25 us with 5 us of polling
+// (//benchmarks:device_bench; single runs, a shared machine).
 #ifndef CASTOR_BASE_SPIN_WAIT_H_
 #define CASTOR_BASE_SPIN_WAIT_H_
 
@@ -17,8 +17,8 @@
 
 namespace castor {
 
-// How long to look before sleeping: about what a sleep and a wake-up cost, so
-// that looking in vain at most doubles the price.
+// The time to poll before sleeping: about the cost of a sleep and a wake-up, so
+// that polling in vain at most doubles it.
 inline constexpr int64_t kSpinNs = 5'000;
 
 inline void CpuPause() {
@@ -29,8 +29,8 @@ inline void CpuPause() {
 #endif
 }
 
-// Calls `reached` until it is true or about `spin_ns` have passed. Returns
-// whether it was true. `reached` should be a few atomic loads (acquire).
+// Calls `reached` until it returns true or about `spin_ns` have passed. Returns
+// its last result. `reached` should be a few atomic loads (acquire).
 template <typename Predicate>
 bool SpinUntil(Predicate&& reached, int64_t spin_ns = kSpinNs) {
   if (reached()) return true;

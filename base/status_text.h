@@ -16,7 +16,7 @@
 
 namespace castor {
 
-// "5 no such file". OK has no message: what stands for it may follow the code.
+// Returns "5 no such file". OK has no message; `if_ok` follows its code.
 inline std::string StatusText(const absl::Status& status,
                               absl::string_view if_ok = "") {
   return absl::StrCat(static_cast<int>(status.code()),
@@ -24,8 +24,8 @@ inline std::string StatusText(const absl::Status& status,
                       status.ok() ? if_ok : status.message());
 }
 
-// What StatusText made `text` of, and if that was OK what followed in *if_ok
-// (may be null). Internal: it made no such text.
+// Reads a text of StatusText; for OK sets *if_ok (may be null) to the text
+// after the code. Internal: no text of StatusText.
 inline absl::Status ReadStatusText(absl::string_view text,
                                    std::string* if_ok = nullptr) {
   const size_t space = text.find(' ');

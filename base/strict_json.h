@@ -17,21 +17,22 @@ namespace castor {
 
 struct JsonLimits {
   int max_depth = 16;
-  // Objects, arrays and scalars together: bounds the memory of the result to
-  // some 100 bytes each, however the text is made.
+  // Limits objects, arrays and scalars together, and so the memory of the
+  // result, to some 100 bytes each.
   int64_t max_values = 10'000'000;
-  // Whether // and /* */ comments are skipped, or refused as JSON has it.
+  // True if // and /* */ comments are skipped, false if they are errors as in
+  // JSON.
   bool allow_comments = false;
 };
 
-// InvalidArgument says what is wrong and at which byte; the caller adds whose
-// text it is. Where there is no memory for the values, std::bad_alloc leaves:
-// that is nothing wrong with the text (base/enough_memory.h makes it a status).
+// Parses `text`. InvalidArgument has the error and its byte; the caller adds
+// the source. Throws std::bad_alloc if there is no memory for the values, since
+// that is no error of the text (base/enough_memory.h makes it a status).
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits = {});
 
-// A name out of a file, fit for an error message: in double quotes, with bytes
-// that could disturb a terminal escaped, and cut when it is very long.
+// Returns a name from a file for an error message: in double quotes, with bytes
+// that could disturb a terminal escaped, and cut if it is very long.
 std::string QuotedForMessage(absl::string_view name);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
-// Files for tests: a directory that goes with the test, whole-file reads and
-// writes that fail the test.
+// Files for tests: a directory that is removed with the test, and reads and
+// writes of whole files that abort the test on failure.
 #ifndef CASTOR_BASE_TEST_FILES_H_
 #define CASTOR_BASE_TEST_FILES_H_
 

@@ -1,4 +1,4 @@
-// Threads that cannot be made, for tests.
+// Makes the start of threads fail, for tests.
 #ifndef CASTOR_BASE_TEST_THREADS_H_
 #define CASTOR_BASE_TEST_THREADS_H_
 
@@ -8,7 +8,7 @@
 
 namespace castor {
 
-// While it lives, StartThread makes `more` threads and no other.
+// While it lives, StartThread makes `more` threads, then fails.
 class FewThreads {
  public:
   explicit FewThreads(int64_t more) {
@@ -18,7 +18,8 @@ class FewThreads {
   FewThreads(const FewThreads&) = delete;
   FewThreads& operator=(const FewThreads&) = delete;
 
-  // How many more threads may start. 0: the next one fails, or one has.
+  // The number of threads that may still start. 0: the next one fails, or one
+  // has.
   int64_t left() const { return internal::threads_left_for_test.load(); }
 };
 

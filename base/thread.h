@@ -1,9 +1,9 @@
-// Starting a thread where it may fail.
+// Starts threads, with errors as a Status.
 //
 // std::thread's constructor throws when the system gives no thread, which ends
 // a program that expects no exceptions. Every thread of the product is started
 // here instead, so that a limit on threads (ulimit -u, a control group's
-// pids.max) or on memory is an error with a name.
+// pids.max) or on memory becomes an error.
 #ifndef CASTOR_BASE_THREAD_H_
 #define CASTOR_BASE_THREAD_H_
 
@@ -19,14 +19,14 @@ namespace castor {
 
 // Runs `body` on a thread of its own, which the caller joins. `purpose` tells
 // the user what the thread is for: "the trace's writer". ResourceExhausted: the
-// system gives none; `body` was not run and is destroyed.
+// system gives no thread; `body` was not run and is destroyed.
 absl::StatusOr<std::thread> StartThread(absl::string_view purpose,
                                         std::function<void()> body);
 
 namespace internal {
 
-// Tests set it: after so many threads more, StartThread fails as if the system
-// gave none. While it is below 0, as at the start, the system decides.
+// The number of threads after which StartThread fails, set by tests. Below 0,
+// as at the start, there is no such limit.
 extern std::atomic<int64_t> threads_left_for_test;
 
 }  // namespace internal

@@ -1,8 +1,8 @@
 // A pool of workers for data-parallel loops.
 //
-// What a loop computes must not depend on the number of threads: callers cut
-// their work into tasks by the shapes alone, and the pool only decides who runs
-// which task.
+// The result of a loop must not depend on the number of threads: callers cut
+// their work into tasks only by shapes, and the pool only assigns tasks to
+// threads.
 #ifndef CASTOR_BASE_THREAD_POOL_H_
 #define CASTOR_BASE_THREAD_POOL_H_
 
@@ -18,26 +18,27 @@
 
 namespace castor {
 
-// Processors this process may run on (its affinity mask). At least 1.
+// Returns the number of processors that this process may run on (its affinity
+// mask). At least 1.
 int AvailableProcessors();
 
 // Thread-safe: loops of several callers run one after the other. A task may not
 // start a loop on its own pool.
 //
-// Cost: while workers are awake (they look for a new loop for a short while
+// Cost: while workers are awake (they poll for a new loop for a short while
 // before they sleep) a loop of empty tasks costs well under a microsecond; a
 // loop that finds them asleep pays for waking them, but does not wait for them.
 class ThreadPool {
  public:
-  // `threads` >= 1 counts the caller: ThreadPool(1) starts no worker. Whoever
-  // asks for more looks at status() before the first loop.
+  // `threads` >= 1 counts the caller: ThreadPool(1) starts no worker. With
+  // more, check status() before the first loop.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   // ResourceExhausted: the system gave fewer threads than were asked for. Loops
-  // work all the same, on those that there are.
+  // still work, on fewer threads.
   const absl::Status& status() const { return status_; }
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
@@ -52,7 +53,7 @@ class ThreadPool {
   void RunTasks(int thread);
   bool HasNews(uint64_t seen) const;
 
-  // One word says whether a loop is open, which one, and who is in it:
+  // One word holds the state of the loop:
   //
   //   bits 0..15   workers inside the loop
   //   bit  16      the caller sleeps until the last of them has left
@@ -61,8 +62,8 @@ class ThreadPool {
   //
   // A worker enters by raising the count while the loop is open; the caller
   // closes the loop once no task is left and waits for the count to fall to 0.
-  // So a worker that comes late costs the caller nothing, and what describes
-  // the loop (fn_, num_tasks_) changes only while nobody is inside.
+  // So a late worker costs the caller nothing, and the description of the loop
+  // (fn_, num_tasks_) changes only while no worker is inside.
   static constexpr uint64_t kInside = (uint64_t{1} << 16) - 1;
   static constexpr uint64_t kCallerSleeps = uint64_t{1} << 16;
   static constexpr uint64_t kOpen = uint64_t{1} << 17;

@@ -1,4 +1,4 @@
-// Memory that the system has promised but not yet given.
+// Commits memory that the system has only promised.
 #ifndef CASTOR_BASE_TOUCH_PAGES_H_
 #define CASTOR_BASE_TOUCH_PAGES_H_
 
@@ -8,9 +8,9 @@
 
 namespace castor {
 
-// Makes the system give every page of [data, data + size_bytes) now, on all
-// threads of the pool: it clears each page before, which takes longer than what
-// a program writes there first, and on one thread some seconds for ten
+// Makes the system provide every page of [data, data + size_bytes) now, on all
+// threads of the pool. The system clears each page, which takes longer than the
+// program's first write to it, and on one thread some seconds for ten
 // gigabytes. Overwrites a byte of each page with 0; the rest stays.
 void TouchPages(ThreadPool& pool, void* data, int64_t size_bytes);
 

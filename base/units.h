@@ -1,4 +1,4 @@
-// Sizes as people write and read them.
+// Reads and writes sizes with units.
 #ifndef CASTOR_BASE_UNITS_H_
 #define CASTOR_BASE_UNITS_H_
 
@@ -11,17 +11,18 @@
 
 namespace castor {
 
-// A budget without a bound.
+// The value of an unlimited budget.
 inline constexpr int64_t kUnlimitedBytes =
     std::numeric_limits<int64_t>::max() / 4;
 
-// "48MiB", "1.5 GB", "4096" (bytes) or "unlimited". Units: B, KB, MB, GB, TB
-// (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024), in any case. A
+// Parses "48MiB", "1.5 GB", "4096" (bytes) or "unlimited". Units: B, KB, MB,
+// GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024), in any case. A
 // fraction of a byte is rounded down. InvalidArgument: anything else, a
 // negative size, or one that does not fit.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 
-// "512 B", "47.9 MiB", "unlimited": three significant digits, binary units.
+// Returns "512 B", "47.9 MiB", "unlimited": three significant digits, binary
+// units.
 std::string FormatBytes(int64_t bytes);
 
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,5 +1,4 @@
-// All element types, and the way from one that a program knows when it runs to
-// one that the compiler knows.
+// All element types, and dispatch from a run-time DType to a compile-time type.
 #ifndef CASTOR_BASE_WITH_TYPE_H_
 #define CASTOR_BASE_WITH_TYPE_H_
 
@@ -11,7 +10,7 @@ namespace castor {
 inline constexpr DType kAllTypes[] = {DType::kFloat32, DType::kBFloat16,
                                       DType::kFloat16};
 
-// fn(T()), of which only the type counts:
+// Calls fn(T()) with the type T of `dtype`:
 //
 //   WithType(dtype, [&]<class T>(T) { Fill(static_cast<T*>(x)); });
 template <class Fn>
