@@ -1,18 +1,19 @@
-// A file that grows by whole lines, each of which survives the process.
+// A file that grows by whole lines, each of which survives a kill of the
+// process.
 //
 // Lines are copied into the system's own pages of the file (a shared mapping),
 // which costs a tenth of a call to write() and loses nothing when the process
 // is killed. Until it is closed, the file is longer than its text: zero bytes
-// follow the last line. A reader that meets the file so, of a process that runs
-// or was killed, drops them. A line's end is stored after the rest of it, so
-// what looks whole is whole.
+// follow the last line. A reader drops them, if the process still runs or was
+// killed. A line's newline is stored after the rest of it, so a line with a
+// newline is whole.
 //
-// Where a file cannot be mapped (a pipe, /dev/null), lines are written.
+// If a file cannot be mapped (a pipe, /dev/null), lines are written.
 //
-// The file is always a new one: what had its name before is replaced, never
-// cut, since somebody may have it open. A writer holds an advisory lock (flock)
-// on its file; a file that is still written gives its name, too, but keeps
-// another.
+// The file is always a new one: a former file of that name is replaced, never
+// cut, since another process may have it open. A writer holds an advisory lock
+// (flock) on its file; a file that is still written loses its name, too, but
+// gets another.
 #ifndef CASTOR_TRACER_APPEND_FILE_H_
 #define CASTOR_TRACER_APPEND_FILE_H_
 
@@ -30,27 +31,27 @@ namespace castor {
 // Threads: one at a time.
 class AppendFile {
  public:
-  // Replaces what is at `path`, once there is room for the first lines. A file
-  // that a live process writes there is named PATH.replaced-N instead.
-  // Unavailable: it cannot be created.
+  // Creates the file, and replaces an existing one at `path` once there is room
+  // for the first lines. A file that a live process writes there is renamed
+  // PATH.replaced-N. Unavailable: it cannot be created.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Create(
       const std::string& path);
-  // Cuts the file to its text.
+  // Cuts the file to the length of its text.
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // `line` ends with its newline. Unavailable: it is not, or not all, in the
-  // file, for example because the disk is full or because somebody has cut the
-  // file; do not append after that. A full disk leaves whole lines.
+  // Appends `line`, which ends with its newline. Unavailable: not all of it is
+  // in the file, for example because the disk is full or another process has
+  // cut the file; do not append after that. A full disk leaves whole lines.
   absl::Status Append(absl::string_view line);
 
-  // Unavailable: somebody has cut the file, has written to it or removed it.
-  // Append notices a file that was cut only where it was cut short of the page
-  // at hand. Costs a system call.
+  // Checks the file. Unavailable: another process has cut the file, has written
+  // to it or removed it. Append notices a cut only if it is before the page
+  // that it writes. Costs a system call.
   absl::Status Check() const;
 
-  // What the file is called now. Unavailable: it was removed.
+  // Returns the file's present name. Unavailable: it was removed.
   absl::StatusOr<std::string> Place() const;
 
   const std::string& path() const { return path_; }
@@ -64,7 +65,7 @@ class AppendFile {
   absl::Status Failure(absl::string_view what, int error) const;
   absl::Status WriteOut(absl::string_view text);
   absl::Status Copy(absl::string_view text);
-  // The next window of the file, with room on the disk.
+  // Maps the next window of the file, with room on the disk.
   absl::Status MapNext();
   void CutTo(int64_t size);
 
@@ -78,8 +79,8 @@ class AppendFile {
   int64_t window_begin_ = 0;
 };
 
-// Whether a live process has the file open as an AppendFile. False where that
-// cannot be known.
+// Returns true if a live process has the file open as an AppendFile; false if
+// that cannot be known.
 bool IsBeingAppended(const std::string& path);
 
 }  // namespace castor

@@ -1,4 +1,4 @@
-// The lines of a file in bounded memory, however large the file is.
+// Reads the lines of a file of any size in bounded memory.
 #ifndef CASTOR_TRACER_FILE_LINES_H_
 #define CASTOR_TRACER_FILE_LINES_H_
 
@@ -16,11 +16,11 @@ struct FileLineLimits {
   int64_t max_line_bytes = 0;  // without its newline
 };
 
-// Calls `line` with each line that has its newline, without it, until it says
-// false. Returns whether something else than zero bytes, which are what an
-// AppendFile has behind its text, follows the last line.
+// Calls `line` with each line that ends with a newline, without the newline,
+// until it returns false. Returns true if bytes other than zeros follow the
+// last line; an AppendFile has zeros behind its text.
 //
-// A line that is longer than it may be comes as its beginning, which is longer,
+// A line that exceeds the limit is passed as its beginning, which exceeds it,
 // too, and is the last one. Memory: a line, and a piece of the file.
 //
 // NotFound: there is no such file, or it may not be read. InvalidArgument: it

@@ -28,8 +28,8 @@ inline std::string Printable(absl::string_view text) {
                       text.size() > 80 ? "...\"" : "\"");
 }
 
-// Reads the keys of one object; the first thing that is wrong stays in
-// `error`, after which the values are without meaning.
+// Reads the keys of one object. The first error stays in `error`; values after
+// it are meaningless.
 class JsonFields {
  public:
   JsonFields(const Json& object, std::string where, std::string* error)
@@ -38,7 +38,7 @@ class JsonFields {
   }
 
   bool ok() const { return error_->empty(); }
-  // Whether a key that may be left out is there.
+  // Returns true if an optional key is there.
   bool Has(absl::string_view key) const {
     return object_.is_object() && object_.contains(std::string(key));
   }
@@ -61,7 +61,7 @@ class JsonFields {
     return number;
   }
 
-  // null stands for "unlimited".
+  // Reads a budget; null stands for "unlimited".
   int64_t Budget(absl::string_view key) {
     const Json* value = Get(key);
     if (value == nullptr || value->is_null()) return kUnlimitedBytes;
@@ -77,7 +77,7 @@ class JsonFields {
     return 0;
   }
 
-  // A number, or NaN for the null that JSON has in place of one.
+  // Reads a number, or null as NaN, for which JSON has no number.
   double DoubleOrNan(absl::string_view key) {
     const Json* value = Get(key);
     if (value == nullptr || value->is_null()) return NAN;
@@ -146,7 +146,7 @@ class JsonFields {
     return none;
   }
 
-  // Call it last: a key that was not asked for is an error.
+  // Reports keys that were not read as errors; call it last.
   void Done() {
     if (ok() && object_.size() != used_.size()) {
       for (const auto& [key, value] : object_.items()) {

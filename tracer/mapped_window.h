@@ -1,12 +1,12 @@
-// A piece of a file, mapped to be written, that outlives what others do to the
-// file.
+// A piece of a file, mapped for writing, whose writes survive changes to the
+// file by other processes.
 //
-// Whoever cuts a mapped file (logrotate's copytruncate, `> FILE`) takes its
-// pages away from under the mapping; the next store to one of them is SIGBUS,
-// which ends the process. So is one that the file system has no room for after
-// all, or that its disk cannot hold. Here the fault is met by a signal handler
-// that puts memory of our own in the window's place, so that the store goes
-// on, and Copy says that the file does not have it.
+// When another process cuts a mapped file (logrotate's copytruncate, `> FILE`),
+// the mapping loses its pages; the next store to one of them raises SIGBUS,
+// which ends the process. So does a store for which the file system has no room
+// after all, or that its disk cannot write. Here a signal handler maps
+// anonymous memory in the window's place, so that the store goes on, and Copy
+// reports that the file does not have it.
 #ifndef CASTOR_TRACER_MAPPED_WINDOW_H_
 #define CASTOR_TRACER_MAPPED_WINDOW_H_
 
@@ -18,7 +18,7 @@
 namespace castor {
 
 // Threads: one at a time. The first window of a process installs the handler
-// for SIGBUS, which hands on all other faults to the one before it.
+// for SIGBUS, which passes all other faults to the handler before it.
 class MappedWindow {
  public:
   // A multiple of every page size.
@@ -29,19 +29,18 @@ class MappedWindow {
   MappedWindow(const MappedWindow&) = delete;
   MappedWindow& operator=(const MappedWindow&) = delete;
 
-  // Maps the file's bytes [offset, offset + kBytes), which it must have, in
-  // place of what was mapped. Returns 0 or the error's number; nothing is
-  // mapped then.
+  // Maps the file's bytes [offset, offset + kBytes), which must exist, in place
+  // of the former ones. Returns 0, or the error's number with nothing mapped.
   int Map(int fd, int64_t offset);
   void Unmap();
   bool mapped() const { return data_ != nullptr; }
 
-  // Copies `text` to `at`; its last byte is stored after all others. False: not
-  // all of it is in the file, nor will be what is copied later.
+  // Copies `text` to `at`; its last byte is stored after all others. Returns
+  // false if not all of it is in the file; later copies will not be, either.
   bool Copy(int64_t at, absl::string_view text);
 
-  // The signal's handler asks it whether the fault was at this window; if so,
-  // the window is plain memory from then on. It calls only what a handler may.
+  // Returns true if the fault was at this window, which is plain memory from
+  // then on. For the signal's handler: calls only async-signal-safe functions.
   bool TakeOver(const void* address);
 
  private:

@@ -1,4 +1,4 @@
-// What identifies the sequence of operators and sizes of a step.
+// Identifies the sequence of operators and sizes of a step.
 #ifndef CASTOR_TRACER_STEP_SIGNATURE_H_
 #define CASTOR_TRACER_STEP_SIGNATURE_H_
 
@@ -8,7 +8,7 @@
 
 namespace castor {
 
-// StepTrace::signature of a trace with these operators and chunks.
+// Returns StepTrace::signature for a trace with these operators and chunks.
 std::string SignatureOf(const StepTrace& trace);
 
 }  // namespace castor

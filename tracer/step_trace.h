@@ -58,24 +58,24 @@ struct OpRecord {
   // outputs are allocated until it has run: everything live plus outputs and
   // workspace.
   int64_t non_model_peak_bytes = 0;
-  // The part of it that is the operator's own workspace.
+  // The operator's own workspace, a part of the peak.
   int64_t workspace_bytes = 0;
-  // How long it takes on the device. A reduce or update that runs on the host's
-  // side takes host_duration_ns instead.
+  // Its duration on the device. A reduce or update that runs on the host's side
+  // takes host_duration_ns instead.
   int64_t duration_ns = 0;
-  // How long a kReduce or kUpdate takes where it runs on the host; 0 for a
-  // kCompute.
+  // The duration of a kReduce or kUpdate on the host; 0 for a kCompute.
   int64_t host_duration_ns = 0;
-  // The bytes of a kUpdate's sums over whole parameters, where all ranks of
-  // several add up what they have in the middle of it; or 0.
+  // Bytes of a kUpdate's sums over whole parameters, which several ranks add up
+  // in the middle of it; else 0.
   int64_t reduced_bytes = 0;
-  // Shapes of operands and outputs, for people: "[4, 64, 8] -> [4, 64, 32]".
+  // Shapes of operands and outputs, for the viewer: "[4, 64, 8] -> [4, 64,
+  // 32]".
   std::string shapes = {};
 
   friend bool operator==(const OpRecord&, const OpRecord&) = default;
 };
 
-// What the planner needs to know of a chunk.
+// A chunk, as far as the planner needs to know it.
 struct ChunkInfo {
   // Payload: parameters in the compute type, whose place their gradients take
   // over. The unit of every copy.
@@ -87,19 +87,19 @@ struct ChunkInfo {
   int64_t optimizer_bytes = 0;
   // Names of its parameters, for messages and the viewer.
   std::vector<std::string> parameters;
-  // The bytes of this rank's shard of the payload, which is what the host
-  // keeps. 0: the whole payload, on one rank.
+  // Bytes of this rank's shard of the payload, which the host keeps. 0: the
+  // whole payload, on one rank.
   int64_t shard_bytes = 0;
   // The part of optimizer_bytes that is the fp32 sum of gradients. 0: there is
   // none, or the trace is of a version that does not say.
   int64_t sum_bytes = 0;
-  // Not -1: this is no chunk of parameters but what the block of this number
-  // keeps of its forward for its backward, which may go to the host in between
-  // (memory/plan/offloaded_blocks.h): a chunk of activations. Each micro batch
-  // makes it anew; it has nothing before, and nothing afterwards.
+  // If not -1, a chunk of activations, not of parameters: the activations that
+  // the block of this number keeps from its forward for its backward, which may
+  // go to the host in between (memory/plan/offloaded_blocks.h). Each micro
+  // batch makes them anew; the chunk is empty before and afterwards.
   int64_t block = -1;
-  // The copies that bring it across the bus, of a tensor each. 1 but for
-  // activations.
+  // The number of copies that move it over the bus, one for each tensor; 1
+  // except for activations.
   int64_t pieces = 1;
 
   int64_t home_bytes() const {
@@ -110,38 +110,38 @@ struct ChunkInfo {
   friend bool operator==(const ChunkInfo&, const ChunkInfo&) = default;
 };
 
-// A part of the model, in one micro batch, whose operators can run once more in
-// backward, so that what they made need not be kept until then (Checkpoint in
-// runtime/autograd/tape.h). Its operators in forward, and in backward the same
-// once more if they are made again, follow one another without a gap:
+// A block: a part of the model, in one micro batch, whose operators can run
+// again in backward, so that their activations need not be kept until then
+// (Checkpoint in runtime/autograd/tape.h). Its operators in forward, and those
+// that run again in backward, follow one another without a gap:
 //
 //   moment    forward ..      backward ..
 //   kept      f f f f   ...   b b b
 //   remade    f f f f   ...   f f f f b b b
 //
-// Bytes are of the kept case over those of the other one, so that the trace of
-// either follows from that of the other (memory/plan/kept_blocks.h).
+// Bytes are differences: the kept case minus the other one, so that the trace
+// of either follows from that of the other (memory/plan/kept_blocks.h).
 struct BlockRecord {
   int64_t block = 0;    // its number in the micro batch, in order of running
   bool kept = false;    // in this trace
   Moment forward = {};  // its first operator
-  // Where backward comes to it: the first of its operators once more, or of its
-  // gradients' if it is kept.
+  // Where backward comes to it: the first of its operators that run again or,
+  // if it is kept, the first operator of its gradients.
   Moment backward = {};
-  // What stays from the end of its forward until backward comes to it. Below 0
-  // where that is less than the input from which it is made again.
+  // Bytes that stay from the end of its forward until backward comes to it.
+  // Below 0 if they are less than the input from which it is made again.
   int64_t kept_bytes = 0;
-  // The same of the peaks of its operators in forward, by operator.
+  // The difference of the peak of each of its operators in forward.
   std::vector<int64_t> kept_peak_bytes = {};
-  // The peak of each of its operators when it runs once more, over that of the
+  // The peak of each of its operators when it runs again, minus that of the
   // same operator in a forward that keeps all.
   int64_t remake_bytes = 0;
-  // The tensors that it keeps for its own backward alone, and their bytes: what
-  // may be on the host until backward comes to it. 0: none, or the trace does
-  // not say.
+  // The number of tensors that it keeps only for its own backward, and their
+  // bytes: these may be on the host until backward comes to it. 0: none, or the
+  // trace does not say.
   int64_t offload_pieces = 0;
   int64_t offload_bytes = 0;
-  // Whether these are a chunk in this trace; only of a kept block.
+  // True if these are a chunk in this trace; only for a kept block.
   bool offloaded = false;
 
   int64_t operators() const {
@@ -152,23 +152,24 @@ struct BlockRecord {
 };
 
 // A block of non-model bytes that operators make and use: an activation, a
-// temporary. Workspaces, which are one operator's own, are not among them.
+// temporary. Workspaces, each of which belongs to one operator, are not among
+// them.
 struct TensorRecord {
   int64_t bytes = 0;  // as the arena counts them
   Moment birth = {};  // the operator that makes it
   Moment last = {};   // it is freed after this one, before the next one's turn
-  // The number of the block that is kept and keeps it for its own backward
-  // alone: one of the block's offload_pieces, in the order of the list. -1:
-  // none does. If the block is offloaded, the tensor is among the bytes of the
-  // chunk that holds its activations while that is there.
+  // The number of the kept block that keeps the tensor only for its own
+  // backward, as one of the block's offload_pieces, in the order of the list;
+  // -1: there is none. If the block is offloaded, the tensor counts as a part
+  // of the chunk of its activations while that exists.
   int64_t block = -1;
 
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };
 
 struct StepTrace {
-  // Identifies the sequence of operators and sizes: equal signatures mean equal
-  // traces but for durations.
+  // Identifies the sequence of operators and sizes: equal signatures mean
+  // traces that are equal except for durations.
   std::string signature;
   // False for evaluation (forward only, no kReduce or kUpdate).
   bool training = true;
@@ -180,13 +181,13 @@ struct StepTrace {
   // In the order in which they are allocated, those of one operator before its
   // workspace. Empty: the trace does not say.
   std::vector<TensorRecord> tensors = {};
-  // Whether durations were measured (warm-up) or estimated (dry pass).
+  // True if durations were measured (warm-up), false if estimated (dry pass).
   bool measured = false;
-  // Gradients are clipped by their global norm: no update starts before every
-  // reduce of the step is over.
+  // True if gradients are clipped by their global norm: no update starts before
+  // every reduce of the step is over.
   bool global_norm = false;
 
-  // How long the model's operators take, one after the other: no step is
+  // Returns the sum of the durations of the model's operators: no step is
   // shorter.
   int64_t compute_ns() const {
     int64_t ns = 0;
@@ -196,7 +197,7 @@ struct StepTrace {
     return ns;
   }
 
-  // Durations too; equal signatures are what plans ask for.
+  // Compares durations, too; plans need only equal signatures.
   friend bool operator==(const StepTrace&, const StepTrace&) = default;
 };
 

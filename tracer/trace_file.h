@@ -1,6 +1,6 @@
-// The trace's file: what a run was asked, what it planned, and what happened in
-// a window of its steps; complete up to the instant of a crash.
-// docs/trace-format.md describes every record; this header is its C++ side.
+// The trace file: a run's request, its plans, and the events in a window of its
+// steps; complete up to the instant of a crash. docs/trace-format.md describes
+// every record; this header has the C++ types.
 //
 //   run        what was asked of the run; names of categories and streams
 //   step_trace the operators and chunks of one shape of step (step_trace.h)
@@ -17,16 +17,16 @@
 //   end        the run ended; a file without it is of a run that was stopped
 //
 // A writer hands each record to the system in one piece before it returns, so a
-// killed process leaves whole lines, but for at most a last one, which the
+// killed process leaves whole lines, except possibly the last one, which the
 // reader leaves out and reports.
 //
-// With several ranks each writes a file of its own; those files, one behind the
-// other, are one file too: each begins with its first line (rank_traces.h).
+// With several ranks each writes a file of its own. Their concatenation is a
+// trace file, too: each part begins with its first line (rank_traces.h).
 //
 // Times are in nanoseconds from one origin per rank, the start of the run; the
-// reader moves those of other ranks to rank 0's, by their clock records.
-// Tags number steps as the queued work does: modulo 2^16, see work_tag.h. 0 is
-// work of no step: setting up, moves between two plans.
+// reader moves those of other ranks to rank 0's, by their clock records. Tags
+// number steps modulo 2^16, as the tags of queued work do (work_tag.h). 0 is
+// work of no step: set-up, moves between two plans.
 #ifndef CASTOR_TRACER_TRACE_FILE_H_
 #define CASTOR_TRACER_TRACE_FILE_H_
 
@@ -47,8 +47,8 @@
 
 namespace castor {
 
-// Limits of a file that the reader accepts, which the writer keeps to: what
-// would be beyond them is not recorded.
+// Limits of a file that the reader accepts. The writer does not record anything
+// beyond them.
 inline constexpr int64_t kMaxTraceBytes = int64_t{512} << 20;
 inline constexpr int64_t kMaxTraceLineBytes = 64 << 20;
 inline constexpr int64_t kMaxTraceValues = 10'000'000;  // of one line
@@ -60,25 +60,25 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-// The one version that is written and read. Those below it were never released.
+// The only version that is written and read. Earlier ones were never released.
 inline constexpr int64_t kTraceFormatVersion = 16;
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
   std::string device = {};  // "host", "cuda"
-  std::string policy = {};  // asked: "cuda", "cpu", "auto"
-  // Asked: "none", "block", "auto"; empty: the trace does not say.
+  std::string policy = {};  // of the request: "cuda", "cpu", "auto"
+  // Of the request: "none", "block", "auto"; empty: the trace does not say.
   std::string activation_checkpointing = {};
   int64_t device_budget_bytes = kUnlimitedBytes;
   int64_t host_budget_bytes = kUnlimitedBytes;
   int64_t steps = 0;
   int64_t tokens_per_step = 0;
   int64_t threads = 1;
-  // What numbers in `op`, `host`, `work` and `wait` records stand for.
+  // Names for the numbers in `op`, `host`, `work` and `wait` records.
   std::vector<std::string> categories = {};
   std::vector<std::string> streams = {};
-  // Several ranks: whose file this is, and a number that all ranks' files of
-  // one run have in common.
+  // With several ranks: the file's rank, and a number that all files of one run
+  // have in common.
   int64_t rank = 0;
   int64_t world_size = 1;  // `ranks` of the part's first line
   std::string host = {};
@@ -96,9 +96,9 @@ struct StepRecord {
   friend bool operator==(const StepRecord&, const StepRecord&) = default;
 };
 
-// The device's bytes when an operator has its outputs and its workspace: the
-// most while it runs, as the arena counts them. Host time, not the device's:
-// the operator runs later, see its work record.
+// The device's bytes, as the arena counts them, when an operator's outputs and
+// workspace are allocated: the most while it runs. The time is that of issue on
+// the host; the operator runs later, see its work record.
 struct IssueRecord {
   int64_t step = -1;  // index of its StepRecord
   Moment moment = {};
@@ -109,8 +109,8 @@ struct IssueRecord {
   friend bool operator==(const IssueRecord&, const IssueRecord&) = default;
 };
 
-// At time_ns of this rank, rank 0's was time_ns + offset_ns, give or take
-// error_ns.
+// When this rank's clock showed time_ns, rank 0's showed time_ns + offset_ns,
+// with an error of at most error_ns.
 struct ClockRecord {
   int64_t time_ns = 0;
   int64_t offset_ns = 0;  // may be negative
@@ -135,7 +135,8 @@ struct ResultRecord {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;  // since the start of the run
   double loss = 0;
-  // Several ranks: to and from the others, and of stall_ns what was for them.
+  // With several ranks: bytes to and from the others, and the part of stall_ns
+  // that was spent waiting for them.
   int64_t network_sent_bytes = 0;
   int64_t network_received_bytes = 0;
   int64_t network_wait_ns = 0;
@@ -144,12 +145,12 @@ struct ResultRecord {
 };
 
 struct RefusalRecord {
-  std::string message = {};  // what the user was told
+  std::string message = {};  // the text for the user
   std::string tier = {};     // "device", "host", "machine"
   std::string op = {};
   int64_t peak_bytes = 0;
   int64_t resident_bytes = 0;
-  int64_t smallest_device_budget_bytes = 0;  // kUnlimitedBytes: none would do
+  int64_t smallest_device_budget_bytes = 0;  // kUnlimitedBytes: none
   int64_t smallest_host_budget_bytes = 0;
 
   friend bool operator==(const RefusalRecord&, const RefusalRecord&) = default;
@@ -164,7 +165,7 @@ struct EndRecord {
 };
 
 struct TraceContents {
-  std::optional<RunRecord> run;  // absent where the writer was stopped early
+  std::optional<RunRecord> run;  // absent if the writer was stopped early
   std::vector<StepTrace> step_traces;
   std::vector<PlanRecord> plans;
   std::vector<StepRecord> steps;  // of the window
@@ -177,26 +178,27 @@ struct TraceContents {
   std::vector<ResultRecord> results;
   std::optional<RefusalRecord> refusal;
   std::optional<EndRecord> end;
-  // The file ends within a line, which is left out: its writer was stopped.
+  // True if the file ends within a line, which is left out: the writer was
+  // stopped.
   bool truncated = false;
 };
 
-// Reads and checks the whole file: types, ranges, that every number of a chunk,
-// moment, plan, stream stands for something that came before, limits on counts
-// and sizes, and that categories sum to the arena's own count. Every error
-// names the file and the line. NotFound: no such file, or none that may be
-// read. InvalidArgument: not a trace, another version, anything out of order,
-// or a file larger than kMaxTraceBytes. ResourceExhausted: there is not the
-// memory that its records take, which is some times the file. If the file has
-// several ranks' traces, it returns the first one's: rank 0's.
+// Reads and checks the whole file: types, ranges, references to earlier chunks,
+// moments, plans and streams, limits on counts and sizes, and that categories
+// sum to the arena's own count. Every error names the file and the line.
+// NotFound: there is no such file, or it may not be read. InvalidArgument: not
+// a trace, another version, records out of order, or a file larger than
+// kMaxTraceBytes. ResourceExhausted: too little memory for the records, which
+// take several times the file's size. If the file has several ranks' traces, it
+// returns the first one's: rank 0's.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
-// The same from memory; `source` names it in messages.
+// Reads a trace from memory; `source` names it in messages.
 absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
                                          absl::string_view source = "trace");
 
-// All ranks' that the file holds, each as it is in the file, its times on its
-// own clock; no rank twice, and all of one run.
+// Reads the traces of all ranks in the file, each with times on its own clock.
+// No rank may appear twice, and all must be of one run.
 absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
     const std::string& path);
 absl::StatusOr<std::vector<TraceContents>> ParseRanks(

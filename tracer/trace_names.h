@@ -1,5 +1,5 @@
 // Names in the trace file, in the order of the enumerations' values. For the
-// writer, the reader, and whoever shows a collective's kind.
+// writer, the reader, and code that shows a collective's kind.
 #ifndef CASTOR_TRACER_TRACE_NAMES_H_
 #define CASTOR_TRACER_TRACE_NAMES_H_
 
@@ -12,7 +12,7 @@ inline constexpr absl::string_view kKinds[] = {"compute", "reduce", "update"};
 inline constexpr absl::string_view kPhases[] = {"forward", "backward",
                                                 "optimizer"};
 
-// What a group of ranks does together; numbers in the file.
+// Collectives of a group of ranks; numbers in the file.
 inline constexpr absl::string_view kCollectives[] = {
     "all-gather", "all-to-all", "reduce-scatter", "all-reduce",
     "broadcast",  "barrier",    "leave"};

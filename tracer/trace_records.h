@@ -1,5 +1,5 @@
-// The reader's parts: each reads the keys of one kind of record. What is wrong
-// goes to the fields' error; the record is without meaning then.
+// Parts of the reader: each reads the keys of one kind of record. Errors go to
+// the fields' error; the record is meaningless then.
 #ifndef CASTOR_TRACER_TRACE_RECORDS_H_
 #define CASTOR_TRACER_TRACE_RECORDS_H_
 

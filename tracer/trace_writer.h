@@ -1,4 +1,4 @@
-// Writes a trace's file (trace_file.h, docs/trace-format.md), record by record.
+// Writes a trace file (trace_file.h, docs/trace-format.md), record by record.
 #ifndef CASTOR_TRACER_TRACE_WRITER_H_
 #define CASTOR_TRACER_TRACE_WRITER_H_
 
@@ -17,29 +17,30 @@
 
 namespace castor {
 
-// Thread-safe: records of several threads follow each other whole.
+// Thread-safe: records of several threads are not mixed.
 //
-// Each call returns when the system has the record. A failure to write (a full
-// disk, a file that somebody cut, one that has become as large as a trace may
-// be) is kept: later records are not tried, what was written stays readable.
-// Strings should be UTF-8: bytes that are not are replaced; and what is longer
-// than a trace's strings may be is cut.
+// Each call returns when the system has the record. The first failure to write
+// (a full disk, a file that another process cut, a trace of the largest size)
+// is kept: later records are not written, and earlier ones stay readable.
+// Strings should be UTF-8: other bytes are replaced, and longer strings than a
+// trace may have are cut.
 //
 // Cost: the record of a single event (op, work, wait) takes some 100 ns and no
 // memory.
 class TraceWriter {
  public:
-  // Replaces what is at `path`. Unavailable: the file cannot be written.
-  // `ranks`: the run's. `max_bytes`: the file's, at most kMaxTraceBytes.
+  // Creates the file, and replaces an existing one at `path`. Unavailable: the
+  // file cannot be written. `ranks` is the run's number of ranks, `max_bytes`
+  // the file's largest size, at most kMaxTraceBytes.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
       const std::string& path, int64_t ranks = 1,
       int64_t max_bytes = kMaxTraceBytes);
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // `run` is of as many ranks as the writer.
+  // `run` has the writer's number of ranks.
   void Append(const RunRecord& run);
-  // The index in the file of what was appended.
+  // Return the index in the file of the appended record.
   int64_t Append(const StepTrace& trace);
   int64_t Append(const PlanRecord& plan);
   void Append(const StepRecord& step);
@@ -49,21 +50,22 @@ class TraceWriter {
   void Append(const EndRecord& end);
   void Append(const ClockRecord& clock);
 
-  // The frequent ones. In place of the index of a step record the file has the
-  // step's tag, which the reader resolves.
+  // Append frequent records. The file has the step's tag instead of the index
+  // of its step record; the reader resolves it.
   void AppendOp(int64_t tag, Moment moment, int64_t time_ns, int64_t used_bytes,
                 absl::Span<const int64_t> bytes);
   void Append(const WorkRecord& work);
   void Append(const WaitRecord& wait);
   void Append(const NetworkRecord& network);
 
-  // Unavailable: the first record that was not written, and why.
-  // InvalidArgument: a record that the reader would refuse for its size.
-  // ResourceExhausted: the file would be larger than the reader accepts.
+  // Returns the first failure. Unavailable: the first record that was not
+  // written, and why. InvalidArgument: a record that the reader would refuse
+  // for its size. ResourceExhausted: the file would be larger than the reader
+  // accepts.
   absl::Status status() const;
 
-  // These are AppendFile's. Check keeps what others have done to the file as a
-  // failure; Place says what the file is called now.
+  // As AppendFile's: Check keeps changes to the file by other processes as a
+  // failure; Place returns the file's present name.
   void Check();
   absl::StatusOr<std::string> Place() const;
 

@@ -1,6 +1,6 @@
-// What a piece of queued work is, packed into the number that a device hands to
-// its observer. On the network's stream kInput is the losses of all ranks, and
-// kClip the sum of their norms.
+// Describes a piece of queued work, packed into the number that a device passes
+// to its observer. On the network's stream kInput is the losses of all ranks,
+// and kClip the sum of their norms.
 #ifndef CASTOR_TRACER_WORK_TAG_H_
 #define CASTOR_TRACER_WORK_TAG_H_
 
@@ -36,7 +36,7 @@ constexpr absl::string_view WorkKindName(WorkKind kind) {
 // 4 bits of kind, 16 of step (modulo 2^16), 23 of moment, 20 of chunk, each of
 // the last two shifted by one so that 0 means none.
 struct WorkTag {
-  // The largest that fit.
+  // The largest values that fit.
   static constexpr int64_t kMaxMoment = (int64_t{1} << 23) - 2;
   static constexpr int64_t kMaxChunk = (int64_t{1} << 20) - 2;
 
@@ -57,7 +57,7 @@ struct WorkTag {
   }
 };
 
-// The tag of the step after the one with this tag. 0 is that of no step.
+// Returns the tag of the next step. 0 is the tag of no step.
 constexpr uint16_t NextStepTag(uint16_t tag) {
   return tag == 0xffff ? uint16_t{1} : static_cast<uint16_t>(tag + 1);
 }
