@@ -1,4 +1,4 @@
-// Checks of sizes, which many operators share.
+// Checks of sizes for all operators.
 #ifndef CASTOR_KERNELS_CHECK_SIZE_H_
 #define CASTOR_KERNELS_CHECK_SIZE_H_
 
@@ -10,14 +10,14 @@
 
 namespace castor::kernels {
 
-// InvalidArgument, naming the operator `what`, if `size` is negative.
+// Returns InvalidArgument, naming the operator `what`, if `size` is negative.
 inline absl::Status CheckSize(absl::string_view what, int64_t size) {
   if (size >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": size is ", size, "; give 0 or more elements"));
 }
 
-// The same for an operator on rows of channels.
+// Checks the sizes of an operator on rows of channels.
 inline absl::Status CheckRows(absl::string_view what, int64_t rows,
                               int64_t channels) {
   if (rows >= 0 && channels >= 1) return absl::OkStatus();

@@ -1,12 +1,13 @@
-// A device's implementations of all kernels: what Run (kernels/run.h) looks in.
+// A device's implementations of all kernels, which Run (kernels/run.h) looks
+// up.
 //
-// A table has an entry for each row of kernels/operators.h, and MakeKernelTable
-// is the one place that fills one. A row whose device has no implementation
-// does not compile or does not link; no entry is ever missing at run time.
+// A table has an entry for each row of kernels/operators.h, and only
+// MakeKernelTable fills one. A row whose device has no implementation does not
+// compile or does not link; no entry is ever missing at run time.
 //
-// The GPU's table comes with the device (whoever opens a CUDA device hands it
-// kernels::cuda::Kernels()), so nothing but kernels/cuda links CUDA, and a test
-// can put a table of its own in its place.
+// The GPU's table comes with the device (the code that opens a CUDA device
+// passes kernels::cuda::Kernels() to it), so only kernels/cuda links CUDA, and
+// a test can use a table of its own.
 #ifndef CASTOR_KERNELS_KERNEL_TABLE_H_
 #define CASTOR_KERNELS_KERNEL_TABLE_H_
 
@@ -20,15 +21,15 @@
 
 namespace castor::kernels {
 
-// One entry: how a device runs the kernel whose arguments are Args.
+// An entry: a device's implementation of the kernel whose arguments are Args.
 template <class Args>
 struct Kernel {
   absl::Status (*run)(const ExecContext&, const Args&) = nullptr;
-  // Null where the kernel takes no workspace.
+  // Null if the kernel takes no workspace.
   int64_t (*workspace_bytes)(const Args&) = nullptr;
 };
 
-// A kernel takes a workspace if its arguments have a place for one.
+// A kernel takes a workspace if its arguments have a member for it.
 template <class Args>
 concept TakesWorkspace = requires(const Args& args) {
   args.workspace;
@@ -44,15 +45,15 @@ struct KernelTable {
   }
 
   decltype(EntriesOf(Operators())) entries;
-  // A fault of the device's kernels as a status. Null on the host, whose
-  // kernels return what they find.
+  // Returns a fault of the device's kernels as a status. Null on the host,
+  // whose kernels return their errors.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
-  // Has the code of all kernels loaded on the GPU that the calling thread has
-  // chosen. Null where there is nothing to load.
+  // Loads the code of all kernels on the GPU that the calling thread has
+  // chosen. Null if there is nothing to load.
   absl::Status (*load)() = nullptr;
 };
 
-// The table of a device that is described by two static templates:
+// Makes the table of a device that is described by two static templates:
 //
 //   struct Device {
 //     template <class Args>

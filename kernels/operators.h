@@ -1,8 +1,8 @@
-// The one list of all kernels. A kernel is known by the struct of its
-// arguments: the struct says what is computed (its header, in the operator's
-// folder), and Run (kernels/run.h) runs it on the device of a context.
+// The list of all kernels. The struct of its arguments identifies a kernel: its
+// header, in the operator's folder, defines the computation, and Run
+// (kernels/run.h) runs it on the device of a context.
 //
-// What the list asks of each struct in it, here called Args:
+// The list requires of each struct in it, here called Args:
 //
 //   struct Args {
 //     ... operands, shape, scalars: plain values and pointers ...
@@ -24,7 +24,7 @@
 //     static absl::Status DescribeFault(const GpuFault& fault);
 //   };
 //
-// What an implementation must do:
+// Requirements on an implementation:
 //  1. RunOnCpu computes on the context's pool and returns when the result is
 //     there. RunOnGpu queues its work on context.gpu->stream and returns before
 //     it ran: it does not synchronise, allocates nothing on the device and

@@ -1,4 +1,4 @@
-// How the rest of Castor runs a kernel:
+// Runs a kernel:
 //
 //   kernels::Run(context, kernels::AddArgs{.dtype = dtype, .size = size,
 //                                          .a = a, .b = b, .y = y});
@@ -17,13 +17,13 @@
 
 namespace castor::kernels {
 
-// The host's table.
+// Returns the host's table.
 const KernelTable& CpuKernels();
 
 // Runs the kernel on the context's device. On the host it is over when this
 // returns; on a GPU it is queued on the context's stream. InvalidArgument, with
-// nothing done: Args::Check refuses the arguments. What else can fail, each
-// operator's header says.
+// nothing done: Args::Check refuses the arguments. Each operator's header lists
+// other errors.
 template <class Args>
 absl::Status Run(const ExecContext& context, const Args& args) {
   if (absl::Status status = args.Check(); !status.ok()) return status;
@@ -32,9 +32,9 @@ absl::Status Run(const ExecContext& context, const Args& args) {
   return table.Get<Args>().run(context, args);
 }
 
-// How much workspace the kernel takes for these arguments, in bytes: of the
-// GPU's table `gpu`, or of the host's (null). It may be asked before there is a
-// device, with operands that are null.
+// Returns the bytes of workspace that the kernel takes for these arguments, by
+// the GPU's table `gpu`, or by the host's if null. May be called before there
+// is a device, with null operands.
 template <TakesWorkspace Args>
 int64_t WorkspaceBytes(const KernelTable* gpu, const Args& args) {
   const KernelTable& table = gpu != nullptr ? *gpu : CpuKernels();

@@ -5,8 +5,9 @@
 // linear units", 2016; gates, Shazeer, "GLU variants improve transformer",
 // 2020.
 //
-// Both kernels compute in fp32 and round once. The GPU's bits are not the
-// host's, but for ReLU: their exponential functions differ in the last place.
+// Both kernels compute in fp32 and round once. The GPU's bits differ from the
+// host's, except for ReLU: their exponential functions differ in the last
+// place.
 #ifndef CASTOR_KERNELS_ACTIVATION_ACTIVATION_H_
 #define CASTOR_KERNELS_ACTIVATION_ACTIVATION_H_
 

@@ -1,7 +1,7 @@
-// Activation functions and their gradients, in the order of operations of the
-// host's (cpu.cc). Where that divides, a reciprocal within one unit in the last
-// place is multiplied by: a value's error, relative to the value, grows by at
-// most two units, and the branches of an exact division are spared.
+// Activation functions and their gradients, in the host's order of operations
+// (cpu.cc). Instead of a division they multiply by a reciprocal within one unit
+// in the last place: a value's relative error grows by at most two units, and
+// the branches of an exact division are saved.
 #ifndef CASTOR_KERNELS_ACTIVATION_ACTIVATION_PROGRAM_H_
 #define CASTOR_KERNELS_ACTIVATION_ACTIVATION_PROGRAM_H_
 

@@ -1,4 +1,4 @@
-// The activation functions there are.
+// The activation functions.
 #ifndef CASTOR_KERNELS_ACTIVATION_KIND_H_
 #define CASTOR_KERNELS_ACTIVATION_KIND_H_
 

@@ -13,8 +13,8 @@
 // (torch.optim.AdamW, single tensor).
 //
 // A step whose grad_scale is not finite (gradients in fp16 went beyond its
-// range) is skipped: gradients are not looked at, master, m and v stay as they
-// are (out of place, they are copied), and payload = master rounded.
+// range) is skipped: gradients are not read, master, m and v stay unchanged
+// (out of place, they are copied), and payload = master rounded.
 //
 // Elementwise, with explicit fused multiply-adds and correctly rounded division
 // and square root: bit-identical however a chunk is sliced and on whatever
@@ -30,7 +30,7 @@
 
 namespace castor::kernels {
 
-// What is the same for every element of a range.
+// Hyperparameters of a range.
 struct AdamHyper {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -48,8 +48,8 @@ struct AdamRange {
   AdamHyper hyper;
 };
 
-// The update of the elements in `ranges` of one chunk's arrays; the others stay
-// as they are.
+// Updates the elements in `ranges` of one chunk's arrays; the others stay
+// unchanged.
 struct AdamArgs {
   // In: gradients of type dtype. Out: parameters, rounded from master.
   void* payload = nullptr;
@@ -62,8 +62,8 @@ struct AdamArgs {
   float* master = nullptr;
   float* m = nullptr;
   float* v = nullptr;
-  // If not null, all of them, what is updated is read here, and master, m and v
-  // are only written; none of the six overlap. On the host alone.
+  // If all are not null, master, m and v are read here, and the members above
+  // are only written; none of the six overlap. Only on the host.
   struct Source {
     const float* master = nullptr;
     const float* m = nullptr;
@@ -75,8 +75,8 @@ struct AdamArgs {
   const float* grad_scale = nullptr;
   const AdamRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
-  // In host memory, may be null: becomes 1 where a value of master, m or v that
-  // is written is not finite. On a GPU nobody looks.
+  // In host memory, may be null: becomes 1 if a value of master, m or v that is
+  // written is not finite. Not checked on a GPU.
   int32_t* not_finite = nullptr;
 
   absl::Status Check() const;

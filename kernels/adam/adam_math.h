@@ -9,10 +9,10 @@ namespace castor::kernels {
 
 struct AdamHyper;
 
-// The coefficients of one step, each formed in double and rounded to fp32. How
-// they are used is at the head of kernels/adam/cpu.cc.
+// The coefficients of one step, each formed in double and rounded to fp32. The
+// head of kernels/adam/cpu.cc says how they are used.
 struct AdamScalars {
-  float grad_scale = 1;  // for whoever knows it beforehand
+  float grad_scale = 1;  // if known beforehand
   bool l2 = false;       // weight_decay != 0, not decoupled
   float weight_decay = 0;
   float keep = 1;  // 1 - lr * weight_decay if decoupled

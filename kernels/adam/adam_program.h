@@ -13,8 +13,8 @@
 
 namespace castor::kernels::cuda {
 
-// p, m and v after gradient `grad` (scaled here). The list of roundings is at
-// the head of kernels/adam/cpu.cc.
+// Updates p, m and v by gradient `grad` (scaled here). The list of roundings is
+// at the head of kernels/adam/cpu.cc.
 CASTOR_HD void AdamElement(const AdamScalars& s, float grad_scale, float grad,
                            float& p, float& m, float& v) {
   float g = Mul(grad, grad_scale);
@@ -48,7 +48,7 @@ struct AdamProgram {
     const int64_t first =
         piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
     const float scale = *grad_scale;
-    // A step that is skipped (kernels/adam/adam.h) writes payload alone.
+    // A step that is skipped (kernels/adam/adam.h) writes only payload.
     const bool skip = !std::isfinite(scale);
     const bool runs = first % kRun == 0 && HasRuns(gradient) &&
                       HasRuns(payload) && HasRuns(master) && HasRuns(m) &&

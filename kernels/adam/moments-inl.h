@@ -31,13 +31,13 @@ struct MomentsStep {
   }
 };
 
-// Whether all values that it was given are finite, at the cost of an operation
-// for each: 0 times one that is not finite is NaN.
+// Checks that all values that it sees are finite, at the cost of one operation
+// for each: 0 times a value that is not finite is NaN.
 class FiniteWatch {
  public:
   HWY_INLINE FiniteWatch() { zeros_ = hn::Zero(F32()); }
   HWY_INLINE void See(VF32 x) { zeros_ = Fma(x, hn::Zero(F32()), zeros_); }
-  // The first `count` lanes.
+  // Sees the first `count` lanes.
   HWY_INLINE void SeePart(VF32 x, int64_t count) {
     See(hn::IfThenElseZero(hn::FirstN(F32(), static_cast<size_t>(count)), x));
   }

@@ -1,5 +1,5 @@
-// The first and the second moment of gradients, as Adam and whatever is made of
-// it (LAMB) keep them:
+// The first and the second moment of gradients, for Adam and its variants
+// (LAMB):
 //
 //   m = beta1 m + (1 - beta1) g
 //   v = beta2 v + (1 - beta2) g^2
@@ -29,8 +29,8 @@ struct MomentScalars {
 
 MomentScalars MakeMomentScalars(double beta1, double beta2);
 
-// What a moment that began at 0 is divided by after `step` steps: 1 - beta^t,
-// or 1 if it is not to be corrected.
+// Returns the divisor of a moment that began at 0, after `step` steps: 1 -
+// beta^t, or 1 without correction.
 double BiasCorrection(bool corrects, double beta, int64_t step);
 
 }  // namespace castor::kernels

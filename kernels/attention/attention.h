@@ -2,7 +2,7 @@
 // one head at a time.
 //
 //   s = q k^T scale, or c tanh(q k^T scale / c) with a soft cap c, where the
-//   mask lets it count; p = softmax(s); o = dropout(p) v
+//   mask admits it; p = softmax(s); o = dropout(p) v
 //
 // Sources: Dao et al., "FlashAttention", 2022 (recomputation of p in backward
 // from the row's log-sum-exp); Ainslie et al., "GQA", 2023 (query heads that
@@ -10,14 +10,14 @@
 // cap). Here rows are tiled but keys are not: a tile's whole rows of s are
 // formed, so the softmax is the plain one.
 //
-// A mask (mask.h) says which keys count. Work is done for those alone, but for
-// the rest of the tiles that they lie in: with a window of w keys it grows with
-// T w, forward and backward.
+// A mask (mask.h) says which keys count. Only the tiles that contain such keys
+// are computed: with a window of w keys the work grows with T w, forward and
+// backward.
 //
-// The GPU's bits are not the host's: its tiles and its exponential function are
-// others, and in bf16 and fp16 it rounds p and the scores' gradients to the
-// type before it multiplies them. A single query that nothing drops for looks
-// at its keys in ranges there, which are joined in their order. A head has at
+// The GPU's bits differ from the host's: its tiles and its exponential function
+// are different, and in bf16 and fp16 it rounds p and the scores' gradients to
+// the type before it multiplies them. There a single query without dropout
+// processes its keys in ranges, which are joined in their order. A head has at
 // most kMaxGpuHeadSize channels; a larger one is an InvalidArgument.
 #ifndef CASTOR_KERNELS_ATTENTION_ATTENTION_H_
 #define CASTOR_KERNELS_ATTENTION_ATTENTION_H_
@@ -35,10 +35,10 @@ namespace castor::kernels {
 // Shapes: B batch, T positions (queries), S keys, H query heads, K heads of
 // keys and values, D head size, C = H D.
 //   q [B, T, H, D], k and v [B, S, K, D], out [B, T, C]
-// Query head h meets the keys and values of head h / (H / K). The distances of
+// Query head h uses the keys and values of head h / (H / K). The distances of
 // positions in q, k and v are free, so that they may be parts of one array:
 // GPT-2's qkv [B, T, 3C] is q = qkv, k = qkv + C, v = qkv + 2 C, each with a
-// stride of 3 C. A gradient lies as its operand does.
+// stride of 3 C. A gradient has the layout of its operand.
 struct AttentionShape {
   int64_t batch = 0;      // B
   int64_t positions = 0;  // T
@@ -62,11 +62,11 @@ struct AttentionShape {
   // count. 0: S
   int64_t key_rows = 0;
 
-  // The same with a value for each 0 that stands for one; a bound that no key
-  // lies beyond is none.
+  // Returns the shape with a value for each 0 that stands for one; a mask's
+  // bound that excludes no key becomes unbounded.
   AttentionShape Filled() const;
-  // A filled shape tells how many query heads share a head of keys, and its
-  // mask over queries and keys.
+  // For a filled shape: the number of query heads that share a head of keys,
+  // and the mask over queries and keys.
   int64_t group() const { return kv_heads == 0 ? 0 : heads / kv_heads; }
   AttentionBand band() const { return {positions, keys, mask}; }
 };
@@ -79,10 +79,10 @@ inline constexpr int64_t kMaxGpuHeadSize = 256;
 // fewer keys than queries under a bounded mask, a scale or soft cap that is not
 // positive and finite, a dropout outside of [0, 1), strides that let rows
 // overlap, more positions or a larger head size than the kernels' scratch has
-// room for. The kernels' Check is this; who asks here knows before anything is
+// room for. The kernels' Check calls this; callers may check before anything is
 // computed.
 absl::Status CheckAttentionShape(const AttentionShape& shape);
-// What a GPU refuses besides. InvalidArgument: a head is too large.
+// Checks further limits of a GPU. InvalidArgument: a head is too large.
 absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape);
 
 struct AttentionForwardArgs {
@@ -97,13 +97,13 @@ struct AttentionForwardArgs {
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides.
+  // Depends only on the shape.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;
 };
 
-// Keys that no query sees get a gradient of 0; rows behind the first S of each
-// sample are left alone.
+// Keys that no query sees get a gradient of 0; rows after the first S of each
+// sample are not written.
 struct AttentionBackwardArgs {
   AttentionShape shape;
   const void* q = nullptr;
@@ -120,7 +120,7 @@ struct AttentionBackwardArgs {
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides. On a GPU, in 16 bits and with several tiles of
+  // Depends only on the shape. On a GPU, in 16 bits and with several tiles of
   // keys, it is mostly dq in fp32.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;

@@ -1,9 +1,9 @@
 // Attention's backward pass in fp32, from the rows' log-sum-exp. Source: Dao,
-// "FlashAttention-2", 2023, algorithm 2, but that blocks add to dq in turns
+// "FlashAttention-2", 2023, algorithm 2, except that blocks add to dq in turns
 // (turns.h), so that its sums have one order: that of the keys. The sums of dk
 // and dv go from the last query to the first.
 //
-// A thread's registers hold the sums of dk and dv for up to 128 channels: of
+// A thread's registers hold the sums of dk and dv for up to 128 channels. For
 // larger heads two blocks share a tile of keys, each with all of its scores and
 // half of its channels.
 #ifndef CASTOR_KERNELS_ATTENTION_BACKWARD_PROGRAM_H_
@@ -140,7 +140,7 @@ struct AttentionBackwardProgram {
     };
     block.EachUnsynced([&](int t) {
       if (t >= kAttentionTile) return;
-      // Rows behind the end have p = exp(0 - inf) = 0.
+      // Rows after the end have p = exp(0 - inf) = 0.
       const bool inside = query + t < of.band.queries;
       const int64_t at = of.InRows(bh, query + t);
       shared.lse[t] = inside ? lse[at] : -MinusInfinity();
@@ -151,7 +151,7 @@ struct AttentionBackwardProgram {
   }
 
   // part += s^T b, with s in shared memory: b are rows [begin, begin + 64) of
-  // `from`, of whose slices the block's first is there, too.
+  // `from`, the block's first slice of which is there, too.
   template <class Block, class Part>
   CASTOR_HD void AddSlices(Block& block, Shared& shared,
                            const RowsOfHead<const float>& from, int64_t begin,

@@ -1,5 +1,5 @@
-// One query head of one sample, for the host's passes of attention: where its
-// rows lie, which keys they see, its dropout.
+// One query head of one sample, for the host's passes of attention: the places
+// of its rows, the keys that they see, its dropout.
 #ifndef CASTOR_KERNELS_ATTENTION_CPU_HEAD_H_
 #define CASTOR_KERNELS_ATTENTION_CPU_HEAD_H_
 
@@ -15,7 +15,7 @@
 namespace castor::kernels::cpu {
 
 // A head's rows in a matrix of `dtype`: row r starts (begin + r) * stride
-// elements behind `first`.
+// elements after `first`.
 template <class Pointer>
 struct HeadRows {
   DType dtype;
@@ -24,11 +24,11 @@ struct HeadRows {
   int64_t head_size;
 
   Pointer at(int64_t row) const { return Offset(dtype, first, row * stride); }
-  // Rows [begin, begin + rows) as fp32; `buffer` has room for them.
+  // Returns rows [begin, begin + rows) as fp32; `buffer` has room for them.
   FloatView Load(int64_t begin, int64_t rows, float* buffer) const {
     return AsFloat(dtype, at(begin), stride, rows, head_size, buffer);
   }
-  // Row `begin` and those behind it become x [rows, head_size].
+  // Stores x [rows, head_size] as rows [begin, begin + rows).
   void Store(int64_t begin, int64_t rows, const float* x, int64_t ldx) const {
     StoreTile(dtype, x, ldx, rows, head_size, at(begin), stride);
   }
@@ -49,7 +49,7 @@ class Head {
   const AttentionBand& band() const { return band_; }
   bool drops() const { return shape_.dropout > 0; }
 
-  // The head's rows of q, of k or v, and of out.
+  // Return the head's rows of q, of k or v, and of out.
   template <class Pointer>
   HeadRows<Pointer> InQ(Pointer q) const {
     return Rows(q, b_ * shape_.positions, shape_.q_stride, h_);
@@ -66,7 +66,7 @@ class Head {
   // The number of elements before query i in [B, H, T].
   int64_t InRows(int64_t i) const { return index_ * shape_.positions + i; }
 
-  // The factors of p[i, j] and the elements behind it.
+  // Computes the dropout factors of p[i, j] and the elements after it.
   void Factors(int64_t i, int64_t j, int64_t size, float* factors) const {
     DropoutMask(
         shape_.key,

@@ -1,6 +1,6 @@
-// What attention's backward pass takes from the rows first, and the start of
-// its turns (turns.h). Source: Dao,
-// "FlashAttention-2", 2023, algorithm 2: D = rowsum(dO o O).
+// The first kernel of attention's backward pass: computes delta of the rows,
+// and initialises the turns (turns.h). Source: Dao, "FlashAttention-2", 2023,
+// algorithm 2: D = rowsum(dO o O).
 #ifndef CASTOR_KERNELS_ATTENTION_DELTA_PROGRAM_H_
 #define CASTOR_KERNELS_ATTENTION_DELTA_PROGRAM_H_
 
@@ -25,8 +25,8 @@ struct AttentionDeltaProgram {
   int64_t tiles;  // of kRows queries of a head; blocks: that many a head
   const T *out, *dout;
   float* delta;
-  // The counters of turns, which are 0 behind this: the blocks of a head clear
-  // the head's, and the first block the one behind all of them.
+  // The counters of turns, which this kernel sets to 0: the blocks of a head
+  // clear the head's, and the first block the one after all of them.
   uint32_t* counters;
   int64_t counters_of_head, counters_of_block, all_counters;
 

@@ -1,6 +1,6 @@
-// Which keys a query of attention sees: always some that follow each other, so
-// that a tile of queries meets one range of keys and a tile of keys one range
-// of queries, and whatever lies outside of it is never computed.
+// The mask of attention: the keys that a query sees. They are always adjacent,
+// so that a tile of queries sees one range of keys, a tile of keys is seen by
+// one range of queries, and nothing outside of it is computed.
 //
 // The GPU's programs use this header, too.
 #ifndef CASTOR_KERNELS_ATTENTION_MASK_H_
@@ -10,8 +10,8 @@
 
 namespace castor::kernels {
 
-// A query sees the key at its own place, `before` keys in front of that and
-// `after` behind it.
+// A query sees the key at its own place, `before` keys before it and `after`
+// keys after it.
 struct AttentionMask {
   // Far more than there are keys.
   static constexpr int64_t kUnbounded = int64_t{1} << 40;
@@ -20,8 +20,8 @@ struct AttentionMask {
   int64_t after = kUnbounded;
 
   static constexpr AttentionMask All() { return {}; }
-  // The keys up to the query's own place: the last `window` of them, or all
-  // (0).
+  // Admits the keys up to the query's own place: the last `window` of them, or
+  // all (0).
   static constexpr AttentionMask Causal(int64_t window = 0) {
     return {window > 0 ? window - 1 : kUnbounded, 0};
   }
@@ -31,8 +31,8 @@ struct AttentionMask {
 };
 
 // A mask over `queries` and `keys`. The last query stands at the last key, so
-// query i's place is keys - queries + i: where keys are kept from earlier
-// calls, the queries are the newest positions.
+// query i's place is keys - queries + i: if keys are kept from earlier calls,
+// the queries are the newest positions.
 struct AttentionBand {
   int64_t queries = 0;
   int64_t keys = 0;

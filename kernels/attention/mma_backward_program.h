@@ -1,13 +1,13 @@
 // Attention's backward pass on the matrix units, for 16-bit types. Source: Dao,
-// "FlashAttention-2", 2023, algorithm 2, but that blocks add to dq in turns
+// "FlashAttention-2", 2023, algorithm 2, except that blocks add to dq in turns
 // (turns.h), so that its sums have one order.
 //
 // A block has a tile of keys and sums of dk and dv in registers, and steps
 // through the queries: scores are [keys, queries]. The scores' gradients go
-// through shared memory, since a query's keys are all warps'; of dq each warp
-// has all of the step's queries and some of the channels. What tiles of keys
-// have added so far lies in `sums`, in the order in which lanes have it: the
-// first tile writes, the last one's results are dq.
+// through shared memory, since a query's keys are spread over all warps; of dq
+// each warp has all of the step's queries and some of the channels. The sums of
+// the tiles of keys so far are in `sums`, in the order of the lanes: the first
+// tile writes them, and the last one's results are dq.
 //
 // Heads of 256 channels: a thread's registers hold the sums of dk and dv for
 // 128 of them, so that two blocks share a tile of keys, each with all of its
@@ -46,7 +46,8 @@ struct AttentionMmaBackwardProgram {
   struct Rows {
     MatrixRows<T, kStep, kD> q, dout;
   };
-  // Once these have been read, the gradients of the scores take their place.
+  // The gradients of the scores take the place of the rows once these have been
+  // read.
   union Step {
     Rows rows;
     ScoreRows ds;
@@ -91,7 +92,7 @@ struct AttentionMmaBackwardProgram {
       LoadAhead(block, t, of, of.InOut(dout, step.head), at,
                 shared.step[stage].rows.dout);
       if (t >= kStep) return;
-      // Behind the end q, dout and so delta are 0: these rows add nothing.
+      // After the end q, dout and so delta are 0: these rows add nothing.
       const bool inside = at + t < of.band.queries;
       const int64_t row = of.InRows(step.head, at + t);
       shared.lse[stage][t] = inside ? Mul(lse[row], kLog2E) : 0.0f;
@@ -127,10 +128,11 @@ struct AttentionMmaBackwardProgram {
       RowProducts<kM>(block, shared.k, step.rows.q, p);
       RowProducts<kM>(block, shared.v, step.rows.dout, ds);
       block.EachUnsynced([&](int t) {
-        // What the warp wrote in the last step is behind a barrier by now, and
-        // has arrived.
+        // A barrier has passed since the warp's writes of the last step, so
+        // they have arrived.
         pass.On(block, t, turns);
-        // Two paths, so that the one without a cap is free of it.
+        // There are two paths, so that the one without a cap has no cost for
+        // it.
         if (of.softcap > 0.0f) {
           Gradients<true>(t, begin, now.query, shared, stage, p[t], ds[t]);
         } else {
@@ -196,8 +198,8 @@ struct AttentionMmaBackwardProgram {
     const int64_t at = step.head * turns.steps + step.query / kStep;
     return sums + (at * kParts + part) * kStepSums;
   }
-  // Calls f for each run of thread t's, with its place in a step's sums: the
-  // lanes' runs lie side by side.
+  // Calls f for each run of thread t, with its place in a step's sums, where
+  // the lanes' runs are adjacent.
   template <class F>
   CASTOR_HD static void ForRuns(int t, const F& f, QuerySums& of_thread) {
     CASTOR_UNROLL
@@ -216,8 +218,7 @@ struct AttentionMmaBackwardProgram {
   CASTOR_HD void Gradients(int t, int begin, int at, const Shared& shared,
                            int stage, Scores& p, Scores& ds) const {
     const float scale = Mul(of.scale, kLog2E);
-    // Only tiles at the band's edges and at the end have scores that don't
-    // count.
+    // Only tiles at the band's edges and at the end have masked scores.
     const auto mask = TileMask<true>::Of(of.band, begin, at);
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
@@ -240,7 +241,7 @@ struct AttentionMmaBackwardProgram {
           }
           s = e;
           if constexpr (kDrops) {
-            // A word of bits serves all of a thread's keys.
+            // One word has the bits of all of a thread's keys.
             const uint32_t keeps =
                 shared.kept[stage].From(query, MmaRow<kM>(t, 0, 0)) >>
                 (r / 2 * kMmaRows + r % 2 * 8);

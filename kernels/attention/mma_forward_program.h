@@ -14,8 +14,8 @@ namespace castor::kernels::cuda {
 template <class T, int kD, bool kDrops>
 struct AttentionMmaForwardProgram {
   static constexpr int kThreads = kMmaThreads;
-  // A key's fragment serves 32 queries, where a thread's registers hold the
-  // sums of as many.
+  // A key's fragment serves 32 queries, if a thread's registers can hold their
+  // sums.
   static constexpr int kM = kD == 256 ? 1 : 2;
   static constexpr int kRows = kMmaWarps * kM * kMmaRows;
   static constexpr int kKeys = kD == 64 ? 64 : 32;
@@ -62,8 +62,7 @@ struct AttentionMmaForwardProgram {
         block.Rejoin();
       }
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
-      // Only tiles at the band's edges and at the end have scores that don't
-      // count.
+      // Only tiles at the band's edges and at the end have masked scores.
       const auto mask = TileMask<false>::Of(of.band, begin, key);
       const bool partial = !mask.IsAll(kRows, kKeys);
       block.EachUnsynced([&](int t) {
@@ -103,7 +102,7 @@ struct AttentionMmaForwardProgram {
   }
 
  private:
-  // What a thread knows of its rows; 2 m + h is at[m]'s row with i / 2 = h.
+  // A thread's state of its rows; row 2 m + h is at[m]'s row with i / 2 = h.
   // Four lanes share a row: all have its maximum, or one that later scores
   // exceed by at most kGrowth, and each has the sum of its own columns.
   struct RowStates {
@@ -131,7 +130,7 @@ struct AttentionMmaForwardProgram {
     }
   };
 
-  // exp's argument is this times what lies in the scores' registers: q k^T, or
+  // Returns the factor of exp's argument: the scores' registers hold q k^T, or
   // the capped score.
   CASTOR_HD float Exponent() const {
     return of.softcap > 0.0f ? 1.0f : of.scale;
@@ -151,7 +150,7 @@ struct AttentionMmaForwardProgram {
   // has room for that, and few tiles after the first one exceed it.
   static constexpr float kGrowth = 8.0f;
 
-  // Everything so far, as of the rows' new maxima, where these have grown much.
+  // Rescales the sums so far to the rows' new maxima, if these have grown much.
   // The lanes of a warp may differ in that.
   CASTOR_HD void Rescale(RowStates& rows,
                          MmaSums<kM, kD / kMmaColumns>& sums) const {
@@ -159,7 +158,7 @@ struct AttentionMmaForwardProgram {
     bool grown = false;
     CASTOR_UNROLL
     for (int r = 0; r < 2 * kM; ++r) {
-      // Both -inf gives a NaN, which is not greater.
+      // If both are -inf the difference is a NaN, which is not greater.
       grown |= Mul(Sub(rows.tile[r], rows.max[r]), scale) > kGrowth;
     }
     if (!grown) return;
@@ -178,8 +177,8 @@ struct AttentionMmaForwardProgram {
     }
   }
 
-  // p = exp((s - max) scale), summed before it is dropped. What dropout scales
-  // by, the output is scaled by in the end.
+  // p = exp((s - max) scale), summed before dropout. The output is scaled by
+  // dropout's factor in the end.
   CASTOR_HD void Probabilities(int t,
                                const KeptScores<kRows, kKeys, kDrops>& kept,
                                RowStates& rows, MmaSums<kM, kN>& scores) const {

@@ -1,11 +1,11 @@
-// What the passes of attention on the matrix units share: tiles of 16-bit rows,
-// and a warp's products with them.
+// The common parts of attention's passes on the matrix units: tiles of 16-bit
+// rows, and a warp's products with them.
 //
-// A block stays with some rows (queries, or keys) and steps through tiles of
-// the others. Each of its warps has 16 kM of the rows it stays with, in all
-// products of a step: scores, rounded and packed, are the left operand of the
-// next product as they lie in registers (matrix_unit.h), so that shared memory
-// has operands only and warps meet once a step.
+// A block keeps some rows (queries, or keys) and steps through tiles of the
+// others. Each of its warps has 16 kM of the rows it keeps, in all products of
+// a step: scores, rounded and packed, are the left operand of the next product
+// without leaving their registers (matrix_unit.h), so that shared memory has
+// only operands and warps meet once a step.
 #ifndef CASTOR_KERNELS_ATTENTION_MMA_TILE_H_
 #define CASTOR_KERNELS_ATTENTION_MMA_TILE_H_
 
@@ -42,8 +42,8 @@ struct MmaSums {
 // Columns n of a 32-bit word's keys.
 inline constexpr int kMmaPerWord = 32 / kMmaColumns;
 
-// These say where thread t's element at[m][n][i] lies: in which of the block's
-// rows, and in which column.
+// Return the place of thread t's element at[m][n][i]: its row of the block, and
+// its column.
 template <int kM>
 CASTOR_HD int MmaRow(int t, int m, int i) {
   return t / kWarp * kM * kMmaRows + m * kMmaRows + t % kWarp / 4 + i / 2 * 8;
@@ -52,9 +52,9 @@ CASTOR_HD int MmaColumn(int t, int n, int i) {
   return n * kMmaColumns + t % 4 * 2 + i % 2;
 }
 
-// Starts to load rows [begin, begin + kCount) of `from`, zeros behind the last
-// one and behind the head's size. By each thread; there after the next
-// WaitForCopies.
+// Starts to load rows [begin, begin + kCount) of `from`, with zeros after the
+// last one and after the head's size. Called by each thread; the rows are there
+// after the next WaitForCopies.
 template <class Block, class T, int kCount, int kD>
 CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
                          const RowsOfHead<const T>& from, int64_t begin,
@@ -88,18 +88,18 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
-// Says which scores [rows, columns] of a tile count: those of keys below `end`
+// The scores [rows, columns] of a tile that count: those of keys below `end`
 // with low <= column - row <= high.
 template <bool kRowsAreKeys>
 struct TileMask {
   int end, low, high;
 
   // The band where row 0 is key or query `row`, and column 0 is query or key
-  // `column`. Queries behind the last one add nothing to a sum (their q and
-  // dout are loaded as zeros).
+  // `column`. Queries after the last one add nothing to a sum (their q and dout
+  // are loaded as zeros).
   CASTOR_HD static TileMask Of(const AttentionBand& band, int64_t row,
                                int64_t column) {
-    // How far column 0's place lies behind row 0's.
+    // The distance of column 0's place from row 0's.
     const int64_t apart = kRowsAreKeys ? column + band.ahead() - row
                                        : column - (row + band.ahead());
     // A row's columns are its keys, or the queries that see it.
@@ -113,7 +113,7 @@ struct TileMask {
     return (kRowsAreKeys ? row : column) < end && column - row >= low &&
            column - row <= high;
   }
-  // Whether all scores of a tile [rows, columns] count.
+  // Returns true if all scores of a tile [rows, columns] count.
   CASTOR_HD bool IsAll(int rows, int columns) const {
     return (kRowsAreKeys ? rows : columns) <= end && 1 - rows >= low &&
            columns - 1 <= high;
@@ -127,7 +127,7 @@ struct TileMask {
   }
 };
 
-// Scores that don't count become `value`.
+// Sets masked scores to `value`.
 template <int kM, int kN, bool kRowsAreKeys>
 CASTOR_HD void Mask(int t, const TileMask<kRowsAreKeys>& mask, float value,
                     MmaSums<kM, kN>& scores) {
@@ -145,8 +145,8 @@ CASTOR_HD void Mask(int t, const TileMask<kRowsAreKeys>& mask, float value,
   }
 }
 
-// What dropout keeps of a tile of scores, kQueries by kKeys: a bit for each.
-// There are none where not kDrops.
+// The bits of the scores that dropout keeps in a tile, kQueries by kKeys; none
+// without kDrops.
 template <int kQueries, int kKeys, bool kDrops>
 struct KeptScores {
   static constexpr int kBits = 32;
@@ -164,7 +164,8 @@ struct KeptScores {
       words[w / kWords][w % kWords] = KeptBits(of.key, element, of.threshold);
     }
   }
-  // Keys from `key` on to the next multiple of 32, from the lowest bit on.
+  // Returns the bits of the keys from `key` to the next multiple of 32, from
+  // the lowest bit on.
   CASTOR_HD uint32_t From(int query, int key) const {
     return words[query][key / kBits] >> (key % kBits);
   }
@@ -186,7 +187,7 @@ struct MmaRight {
   uint32_t pair[4];
 };
 
-// sums += left right, of 16 columns from 8 n on.
+// sums += left right, for 16 columns from 8 n on.
 template <class T, int kM, class Block, class Left, class Right, class Sums>
 CASTOR_HD void AddPair(Block& block, Left& left, Right& right, int n,
                        Sums& sums) {
@@ -316,8 +317,8 @@ CASTOR_HD void AddColumnProducts(Block& block,
   }
 }
 
-// Columns [column, column + 8 kN) of rows [begin, begin + ...) of `to` = what
-// thread t has of them, each times factor(m, h): of the row with i / 2 = h.
+// Writes thread t's part of columns [column, column + 8 kN) of rows [begin,
+// begin + ...) of `to`, each times factor(m, h) for the row with i / 2 = h.
 template <int kM, class T, int kN, class Factor>
 CASTOR_HD void WriteRows(int t, const AttentionOperands<T>& of,
                          const MmaSums<kM, kN>& sums, int64_t begin, int column,

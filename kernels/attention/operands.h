@@ -1,5 +1,5 @@
-// What the passes of attention have in common, in every type: where a head's
-// rows lie, which scores count, dropout.
+// The common operands of attention's passes, in every type: the places of a
+// head's rows, the mask, dropout.
 #ifndef CASTOR_KERNELS_ATTENTION_OPERANDS_H_
 #define CASTOR_KERNELS_ATTENTION_OPERANDS_H_
 
@@ -35,7 +35,7 @@ struct AttentionOperands {
   float softcap;  // 0: none
   bool drops;
   uint32_t threshold;
-  float kept;  // what kept elements are multiplied by
+  float kept;  // factor of kept elements
   RandomKey key;
   const T *q, *k, *v;
 
@@ -47,26 +47,27 @@ struct AttentionOperands {
     return at.sample * kv_heads +
            static_cast<uint32_t>(at.head) / static_cast<uint32_t>(group);
   }
-  // The head that is `member` in the group of those that meet `kv_head`.
+  // Returns head `member` of the group of query heads that use `kv_head`.
   CASTOR_HD int64_t HeadOf(int64_t kv_head, int64_t member) const {
     return kv_head * group + member;
   }
 
-  // A head's rows of q [B, T, H, D] or its gradient.
+  // Returns a head's rows of q [B, T, H, D] or its gradient.
   template <class X>
   CASTOR_HD RowsOfHead<X> InQ(X* x, int64_t head) const {
     const Place at = PlaceOf(head, heads);
     return {x + at.sample * band.queries * q_stride + at.head * head_size,
             q_stride, band.queries};
   }
-  // The rows of a head of keys and values, of k [B, S, K, D], v or a gradient.
+  // Returns the rows of a head of keys and values, of k [B, S, K, D], v or a
+  // gradient.
   template <class X>
   CASTOR_HD RowsOfHead<X> InK(X* x, int64_t kv_head) const {
     const Place at = PlaceOf(kv_head, kv_heads);
     return {x + at.sample * key_rows * kv_stride + at.head * head_size,
             kv_stride, band.keys};
   }
-  // A head's rows of x [B, T, C].
+  // Returns a head's rows of x [B, T, C].
   template <class X>
   CASTOR_HD RowsOfHead<X> InOut(X* x, int64_t head) const {
     const int64_t channels = heads * head_size;
@@ -83,12 +84,12 @@ struct AttentionOperands {
                static_cast<uint64_t>(band.keys) +
            static_cast<uint64_t>(j);
   }
-  // The factor of p's element; `words` is the thread's own.
+  // Returns the dropout factor of p's element; `words` is the thread's own.
   CASTOR_HD float Factor(WordReader& words, uint64_t element) const {
     return words.At(element) >= threshold ? kept : 0.0f;
   }
 
-  // A score and its derivative by q k^T scale.
+  // A score and its derivative with respect to q k^T scale.
   struct Scored {
     float s, slope;
   };
@@ -99,8 +100,8 @@ struct AttentionOperands {
     return {Mul(t, softcap), Fma(-t, t, 1.0f)};
   }
 
-  // The keys that some of `count` queries from `begin` on sees, and the queries
-  // that see some of `count` keys.
+  // The range of keys that any of `count` queries from `begin` on sees, and of
+  // queries that see any of `count` keys.
   struct Range {
     int64_t begin, end;
   };
@@ -117,8 +118,8 @@ struct AttentionOperands {
   struct Place {
     int64_t sample, head;
   };
-  // All samples' heads are fewer than a launch's blocks, 2^31, and 64 bits
-  // would take a call to divide.
+  // There are fewer heads in all samples than blocks in a launch, 2^31; a
+  // 64-bit division would be a call.
   CASTOR_HD static Place PlaceOf(int64_t head, int64_t count) {
     const uint32_t at = static_cast<uint32_t>(head);
     const uint32_t sample = at / static_cast<uint32_t>(count);
@@ -126,8 +127,8 @@ struct AttentionOperands {
   }
 };
 
-// What is taken off a row's scores before their exponentials, so that these
-// stay in range: their maximum, unless the row has seen no key yet.
+// Returns the shift of a row's scores before their exponentials, which keeps
+// these in range: the maximum, unless the row has seen no key yet.
 CASTOR_HD float RowShift(float max) {
   return max == MinusInfinity() ? 0.0f : max;
 }

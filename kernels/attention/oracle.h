@@ -1,5 +1,5 @@
-// Attention as attention.h's formulas say it, in double and element by element:
-// what the host's kernels are tested against.
+// The oracle of the host's attention kernels: attention.h's formulas, in double
+// and element by element.
 #ifndef CASTOR_KERNELS_ATTENTION_ORACLE_H_
 #define CASTOR_KERNELS_ATTENTION_ORACLE_H_
 
@@ -12,16 +12,16 @@
 
 namespace castor::kernels {
 
-// What is to be computed. The mask is said in words of its own, so that the
-// kernel's is not asked whether it is right.
+// The computation to test. It specifies the mask in its own terms, so that the
+// kernel's mask is not tested against itself.
 struct AttentionSpec {
   AttentionShape shape;
   bool causal = true;
   int64_t window = 0;             // 0: none
-  bool interleave_heads = false;  // a mistake: head h meets h % K
+  bool interleave_heads = false;  // a mistake: head h uses h % K
 
-  // The same with so many heads of keys, `extra_keys` more keys than queries,
-  // and another window.
+  // Returns the same with `kv_heads` heads of keys, `extra_keys` more keys than
+  // queries, and another window.
   AttentionSpec With(int64_t kv_heads, int64_t extra_keys,
                      int64_t new_window) const;
   AttentionShape Shape() const;
@@ -30,7 +30,7 @@ struct AttentionSpec {
 AttentionSpec SpecOf(int64_t batch, int64_t positions, int64_t heads,
                      int64_t head_size, bool causal = true, float dropout = 0);
 
-// All of it, for messages.
+// Describes `spec` for messages.
 std::string Name(const AttentionSpec& spec);
 
 // Letters as in attention.h: a row is one query of one head.
@@ -41,7 +41,7 @@ class AttentionOracle {
   // x: q, k, v.
   void Forward(const std::vector<double> (&x)[3]);
 
-  // After Forward(x). `given_out` is what delta is formed from.
+  // Call it after Forward(x). Delta is computed from `given_out`.
   void Backward(const std::vector<double> (&x)[3],
                 const std::vector<double>& given_out,
                 const std::vector<double>& dout);
@@ -69,8 +69,8 @@ class AttentionOracle {
   void ForRows(const Fn& fn) const;
 };
 
-// Where the trial's results differ from what `spec` says, by more than rounding
-// explains; empty: nowhere.
+// Describes where the trial's results differ from those of `spec` by more than
+// rounding errors; empty: nowhere.
 std::string Disagreement(const AttentionTrial& run, const AttentionSpec& spec);
 
 }  // namespace castor::kernels

@@ -1,6 +1,6 @@
-// Attention of a single query, as a model that generates has it: ranges of its
-// keys side by side, since one block alone would walk through all of them, then
-// what they came to in the order of the ranges. Source: Dao et al.,
+// Attention of a single query, as in text generation: ranges of its keys are
+// processed concurrently, since a single block would go through all of them,
+// and their results are joined in the order of the ranges. Source: Dao et al.,
 // "Flash-Decoding for long-context inference", 2023.
 #ifndef CASTOR_KERNELS_ATTENTION_RANGES_PROGRAM_H_
 #define CASTOR_KERNELS_ATTENTION_RANGES_PROGRAM_H_
@@ -14,8 +14,8 @@ namespace castor::kernels::cuda {
 
 inline constexpr int kRangeKeys = 256;
 
-// What each range of a head's keys comes to, [B H, R, D + 2]: the sum of
-// exp(s - max) v, and behind it max and the sum of exp(s - max).
+// The results of the ranges of each head's keys, [B H, R, D + 2]: the sum of
+// exp(s - max) v, then max and the sum of exp(s - max).
 struct AttentionRanges {
   float* first;
   int64_t ranges;     // R
@@ -26,7 +26,8 @@ struct AttentionRanges {
   }
 };
 
-// One block per head and range. The band has one query, and nothing drops.
+// One block per head and range. The band has one query, and there is no
+// dropout.
 template <class T>
 struct AttentionRangeProgram {
   static constexpr int kThreads = kRangeKeys;  // each has a key's probability
@@ -50,7 +51,7 @@ struct AttentionRangeProgram {
     const RowsOfHead<const T> k = of.InK(of.k, of.KvHead(head));
     const RowsOfHead<const T> v = of.InK(of.v, of.KvHead(head));
     typename Block::template PerThread<float> x;
-    // A warp takes a key.
+    // A warp processes a key.
     for (int base = 0; base < kRangeKeys; base += kWarps) {
       block.EachUnsynced([&](int t) {
         x[t] = 0.0f;
@@ -140,7 +141,8 @@ struct AttentionJoinProgram {
   struct Sums {
     float of_values, of_weights;
   };
-  // Over the ranges in their order, as of a row whose maximum is `max`.
+  // Returns the sums over the ranges in their order, for a row whose maximum is
+  // `max`.
   CASTOR_HD Sums Join(int64_t head, int64_t d, float max) const {
     Sums sums = {0.0f, 0.0f};
     for (int64_t r = 0; r < from.ranges; ++r) {

@@ -1,16 +1,16 @@
-// What the passes of attention in fp32 share: tiles of 64 rows by 64.
+// The common parts of attention's passes in fp32: tiles of 64 rows by 64.
 //
 // A head of D channels is worked on in *slices* of 64: only one slice of two
-// operands lies in shared memory at a time, so that what a block asks for does
-// not grow with D and every GPU has it (kMostSharedBytes). A score is summed
-// over the channels in their order, slice after slice, and an output's element
-// over the rows in theirs: sums have the order that they would have with whole
-// rows in shared memory. Slices are read again for each product, from the GPU's
-// L2 cache: 16 loads of a thread for each 1,024 of its multiplications.
+// operands lies in shared memory at a time, so that a block's shared memory
+// does not grow with D and every GPU has enough (kMostSharedBytes). A score is
+// summed over the channels in their order, slice after slice, and an output's
+// element over the rows in theirs: the same order as with whole rows in shared
+// memory. Slices are read again for each product, from the GPU's L2 cache: 16
+// loads of a thread for each 1,024 of its multiplications.
 //
 // A block of 256 threads is a square of 16 x 16: thread (y, x) has rows y + 16
 // i and columns x + 16 j of each tile. Tiles lie in shared memory, their rows
-// an odd number of words apart, so that a column meets 16 banks.
+// an odd number of words apart, so that a column is in 16 banks.
 #ifndef CASTOR_KERNELS_ATTENTION_TILE_H_
 #define CASTOR_KERNELS_ATTENTION_TILE_H_
 
@@ -30,8 +30,8 @@ inline constexpr int kMicro = kAttentionTile / kSide;  // rows of a thread
 using AttentionRows = float[kAttentionTile][kAttentionSlice + 1];
 using AttentionScores = float[kAttentionTile][kAttentionTile + 1];
 
-// tile = a slice of rows [begin, begin + 64) of `from`; zero behind the last
-// one and behind the head's size. Called by each thread.
+// tile = a slice of rows [begin, begin + 64) of `from`; zero after the last one
+// and after the head's size. Called by each thread.
 CASTOR_HD void LoadRows(int t, int64_t head_size,
                         const RowsOfHead<const float>& from, int64_t begin,
                         int slice, AttentionRows& tile) {
@@ -96,7 +96,8 @@ struct AttentionPart {
   }
 
   // Columns of a slice += s b, or s^T b: s [64, 64], b [64, 64] the slice. A
-  // sum's terms come in the order of b's rows, or from the last to the first.
+  // sum's terms are added in the order of b's rows, or from the last to the
+  // first.
   template <bool kTranspose>
   CASTOR_HD void AddProduct(int t, const AttentionScores& s,
                             const AttentionRows& b, int slice) {
@@ -123,14 +124,14 @@ struct AttentionPart {
     }
   }
 
-  // Rows [begin, begin + 64) of `to`, of a head whose channels from `channel`
-  // on these are, = what this thread has of them.
+  // Writes this thread's part of rows [begin, begin + 64) of `to`, the channels
+  // of a head from `channel` on.
   CASTOR_HD void Write(int t, int64_t begin, int channel, int64_t head_size,
                        const RowsOfHead<float>& to) const {
     ForEach(t, begin, channel, head_size, to,
             [&](int i, int j, float* element) { *element = at[i][j]; });
   }
-  // The reverse; zero behind the last row and behind the head's size.
+  // Reads that part; zero after the last row and after the head's size.
   CASTOR_HD void Read(int t, int64_t begin, int channel, int64_t head_size,
                       const RowsOfHead<float>& from) {
     Clear();

@@ -1,4 +1,4 @@
-// What the tests of attention compute with: random operands in the layouts that
+// Trials for the tests of attention: random operands in the layouts that
 // callers use, and both passes over them.
 #ifndef CASTOR_KERNELS_ATTENTION_TRIAL_H_
 #define CASTOR_KERNELS_ATTENTION_TRIAL_H_
@@ -16,7 +16,7 @@
 
 namespace castor::kernels {
 
-// How q, k and v lie.
+// Layouts of q, k and v.
 enum class AttentionLayout {
   kSeparate,  // three arrays
   kPacked,    // parts of one array [B, T, (H + 2 K) D]; T == S
@@ -27,7 +27,7 @@ enum class AttentionLayout {
 // and v [B S, K D].
 class AttentionParts {
  public:
-  // Arrays begin `shift` elements behind a multiple of 64 bytes. `shape` is
+  // Arrays begin `shift` elements after a multiple of 64 bytes. `shape` is
   // filled.
   AttentionParts(const AttentionShape& shape, AttentionLayout layout,
                  int64_t shift)
@@ -53,7 +53,7 @@ class AttentionParts {
   void Set(int part, int64_t row, int64_t channel, double value) {
     buffers_[Buffer(part)].Set(At(part, row, channel), value);
   }
-  // All elements of a part, row by row.
+  // Returns all elements of a part, row by row.
   std::vector<double> Values(int part) const {
     std::vector<double> values;
     for (int64_t row = 0; row < rows(part); ++row) {
@@ -63,7 +63,7 @@ class AttentionParts {
     }
     return values;
   }
-  // The same numbers in every layout.
+  // Fills with random numbers, the same in every layout.
   void FillNormal(std::mt19937_64& random, double scale) {
     std::normal_distribution<double> normal(0, scale);
     for (int part = 0; part < 3; ++part) {
@@ -83,7 +83,7 @@ class AttentionParts {
       }
     }
   }
-  // NaNs are equal; -0 is not 0.
+  // Returns true for equal bits; all NaNs are equal, -0 differs from 0.
   bool SameBits(const AttentionParts& other) const {
     for (int part = 0; part < 3; ++part) {
       for (int64_t row = 0; row < rows(part); ++row) {
@@ -109,7 +109,8 @@ class AttentionParts {
   }
 
   std::vector<GuardedBuffer>& buffers() { return buffers_; }
-  // A part's first element, where buffer i begins at pointers[i].
+  // Returns the address of a part's first element, if buffer i begins at
+  // pointers[i].
   void* In(const std::vector<void*>& pointers, int part) const {
     return static_cast<char*>(pointers[Buffer(part)]) +
            At(part, 0, 0) * SizeOf(shape_.dtype);
@@ -162,7 +163,7 @@ struct AttentionTrial {
   explicit AttentionTrial(const AttentionShape& s)
       : AttentionTrial(s, Options()) {}
 
-  // Both on the host.
+  // Both passes run on the host.
   absl::Status Forward(const ExecContext& context) {
     GuardedBuffer workspace = GuardedBuffer::Workspace(
         AttentionForwardArgs{.shape = shape}.CpuWorkspaceBytes());

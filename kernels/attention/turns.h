@@ -1,19 +1,20 @@
-// In which order the blocks of attention's backward pass work, and add to dq.
+// The order in which the blocks of attention's backward pass work and add to
+// dq.
 //
 // A block has a tile of keys, and so a part of dq for each query that sees one
 // of them. It steps through these queries from the last to the first, in steps
-// of kStep, and adds its parts to those of the tiles of keys before its own:
-// dq's sums have the order of their keys, for a product less in each step than
-// a pass over queries of its own would take, which forms all scores again.
+// of kStep, and adds its parts to those of the tiles of keys before its own: so
+// dq's sums have the order of their keys. That takes one product less in each
+// step than a separate pass over queries, which would compute all scores again.
 //
 // Under a causal mask the first tile of keys has the most queries, so that the
-// longest blocks begin first, and each tile meets the last queries one step
-// after the tile before it: nearly nobody waits. Source: Qiang et al., "DASH:
-// Deterministic Attention Scheduling for High-Throughput Reproducible LLM
-// Training", 2026, "descending Q-tile iteration".
+// longest blocks begin first, and each tile comes to the last queries one step
+// after the tile before it, so that blocks rarely wait. Source: Qiang et al.,
+// "DASH: Deterministic Attention Scheduling for High-Throughput Reproducible
+// LLM Training", 2026, "descending Q-tile iteration".
 //
-// A warp has the same elements of dq in every block, so that warps take turns
-// (kernels/cuda/block.h), each with its like in other blocks.
+// A warp has the same elements of dq in every block, so warps take turns
+// (kernels/cuda/block.h), each with the corresponding warps of other blocks.
 #ifndef CASTOR_KERNELS_ATTENTION_TURNS_H_
 #define CASTOR_KERNELS_ATTENTION_TURNS_H_
 
@@ -24,25 +25,26 @@
 
 namespace castor::kernels::cuda {
 
-// What a launch's blocks do, and the counters of their turns. Nothing but time
-// depends on heads_at_once.
+// The work of a launch's blocks, and the counters of their turns. heads_at_once
+// affects only the time.
 struct AttentionTurns {
   int64_t tiles;        // of keys
   int64_t batch_heads;  // B K
   int64_t parts;        // blocks that share a tile of keys
-  // Their tiles come before those of the next heads, so that the GPU's cache
-  // holds what is added to.
+  // The number of heads whose tiles come before those of the next heads, so
+  // that the GPU's cache holds their sums.
   int64_t heads_at_once;
   int64_t steps;  // of a head's queries
   int64_t warps;
   uint32_t* first;  // [B H, steps, parts, warps]
-  uint32_t* begun;  // how many blocks have
+  uint32_t* begun;  // number of blocks begun
 
-  // In 32 bits, of which a thread has few: a launch has fewer than 2^31 blocks.
+  // 32-bit numbers, since registers are few; a launch has fewer than 2^31
+  // blocks.
   struct Work {
     int tile, kv_head, part;
   };
-  // Tiles in their order, which turns follow.
+  // Returns the work of a block's number; tiles are in the order of turns.
   CASTOR_HD Work WorkOf(uint32_t number) const {
     const auto at_once = static_cast<uint32_t>(heads_at_once);
     const auto parts_of = static_cast<uint32_t>(parts);
@@ -62,8 +64,8 @@ struct AttentionTurns {
 // A tile's place among those that add to a step's queries.
 struct AttentionTurn {
   uint32_t counter;  // the number of the first warp's
-  uint32_t mine;     // how many tiles come before
-  bool last;         // none comes behind
+  uint32_t mine;     // number of tiles before it
+  bool last;         // no tile comes after it
 
   template <int kRows, int kStep, class T>
   CASTOR_HD static AttentionTurn Of(const AttentionTurns& turns,
@@ -80,7 +82,7 @@ struct AttentionTurn {
 
   CASTOR_HD bool first() const { return mine == 0; }
 
-  // Each thread calls these; a warp's lanes meet behind Wait.
+  // Each thread calls these; a warp's lanes meet after Wait.
   template <class Block>
   CASTOR_HD uint32_t Look(Block&, int t, const AttentionTurns& turns) const {
     return t % kWarp == 0 ? Block::Look(turns.first + counter + t / kWarp) : 0;
@@ -95,7 +97,7 @@ struct AttentionTurn {
 
 // A turn to pass on, later.
 struct AttentionPass {
-  // The number of the first warp's counter; kNone: nobody waits.
+  // The number of the first warp's counter; kNone: no block waits.
   static constexpr uint32_t kNone = 0xffffffffu;
   uint32_t counter;
 
@@ -103,8 +105,8 @@ struct AttentionPass {
   CASTOR_HD static AttentionPass Of(const AttentionTurn& turn) {
     return {turn.last ? kNone : turn.counter};
   }
-  // Each thread calls this; what its warp wrote must be behind a Rejoin, or a
-  // barrier.
+  // Each thread calls this, after a Rejoin or a barrier that follows its warp's
+  // writes.
   template <class Block>
   CASTOR_HD void On(Block&, int t, const AttentionTurns& turns) const {
     if (t % kWarp != 0 || counter == kNone) return;
@@ -113,12 +115,12 @@ struct AttentionPass {
 };
 
 // The steps of a tile of keys, whose queries are `range`: from the last to the
-// first, at multiples of kStep, and in each the heads of queries that meet its
+// first, at multiples of kStep, and in each step the query heads that use its
 // head of keys.
 template <int kStep>
 struct AttentionSteps {
   int first_query, query, head;
-  int left;  // of this step's heads, behind `head`
+  int left;  // of this step's heads, after `head`
 
   template <class T>
   CASTOR_HD static AttentionSteps Of(
@@ -126,7 +128,7 @@ struct AttentionSteps {
       const typename AttentionOperands<T>::Range& range) {
     const int begin = static_cast<int>(range.begin);
     const int last = Max(static_cast<int>(range.end) - 1, 0) / kStep * kStep;
-    // The keys that no query sees have no step.
+    // Keys that no query sees have no steps.
     return {range.begin < range.end ? begin / kStep * kStep : last + 1, last,
             static_cast<int>(of.HeadOf(kv_head, 0)),
             static_cast<int>(of.group) - 1};

@@ -18,7 +18,7 @@ struct BiasGradientArgs {
   int64_t channels = 0;  // C
   const void* dy = nullptr;
   void* db = nullptr;
-  bool accumulate = false;  // the sum is added to what is in db
+  bool accumulate = false;  // adds the sum to db
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;

@@ -1,5 +1,5 @@
 // Conversion between types: to the nearest value, ties to even, with the same
-// bits on every device (but for which NaN a NaN becomes).
+// bits on every device (except for NaNs).
 #ifndef CASTOR_KERNELS_CAST_CAST_H_
 #define CASTOR_KERNELS_CAST_CAST_H_
 

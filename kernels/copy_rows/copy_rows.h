@@ -1,6 +1,6 @@
-// Rows of one matrix copied into another, bit by bit, where either may be a
-// part of wider rows: the newest keys and values of a sequence into a cache of
-// all of them, or the last position out of a sequence.
+// Copies rows of one matrix into another, bit by bit; either may be a part of
+// wider rows. Used to put the newest keys and values of a sequence into a
+// cache, or to take the last position out of a sequence.
 #ifndef CASTOR_KERNELS_COPY_ROWS_COPY_ROWS_H_
 #define CASTOR_KERNELS_COPY_ROWS_COPY_ROWS_H_
 

@@ -1,4 +1,4 @@
-// Rows copied as words that nobody interprets.
+// Copies rows as uninterpreted words.
 #ifndef CASTOR_KERNELS_COPY_ROWS_COPY_ROWS_PROGRAM_H_
 #define CASTOR_KERNELS_COPY_ROWS_COPY_ROWS_PROGRAM_H_
 

@@ -1,6 +1,7 @@
-// Vector loops that several CPU kernels share: any type <-> fp32 and tiles of
-// matrices. Chosen at run time for the processor (AVX2, AVX-512, ...); the
-// results are the same on all of them and for every alignment.
+// Vector loops for several CPU kernels: conversions between any type and fp32,
+// also for tiles of matrices. Chosen at run time for the processor (AVX2,
+// AVX-512, ...); the results are the same on all of them and for every
+// alignment.
 #ifndef CASTOR_KERNELS_CPU_CONVERT_H_
 #define CASTOR_KERNELS_CPU_CONVERT_H_
 
@@ -30,8 +31,8 @@ void LoadTile(DType dtype, const void* x, int64_t ldx, int64_t rows,
 void StoreTile(DType dtype, const float* x, int64_t ldx, int64_t rows,
                int64_t columns, void* y, int64_t ldy);
 
-// A matrix as fp32: itself where it is, or its copy in `buffer` [rows,
-// columns].
+// A view of a matrix as fp32: the matrix itself if it is fp32, else a copy in
+// `buffer` [rows, columns].
 struct FloatView {
   const float* data = nullptr;
   int64_t ld = 0;
@@ -39,7 +40,7 @@ struct FloatView {
 FloatView AsFloat(DType dtype, const void* x, int64_t ldx, int64_t rows,
                   int64_t columns, float* buffer);
 
-// `p` moved by `elements` of `dtype`.
+// Returns `p` advanced by `elements` of `dtype`.
 inline const void* Offset(DType dtype, const void* p, int64_t elements) {
   return static_cast<const char*>(p) + elements * SizeOf(dtype);
 }

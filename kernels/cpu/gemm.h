@@ -1,5 +1,5 @@
-// One thread's matrix product: oneDNN's sgemm, kept from starting threads of
-// its own, and the scratch memory of a thread.
+// Single-threaded matrix product by oneDNN's sgemm, which is kept from starting
+// threads, and the scratch memory of a thread.
 #ifndef CASTOR_KERNELS_CPU_GEMM_H_
 #define CASTOR_KERNELS_CPU_GEMM_H_
 
@@ -11,26 +11,27 @@
 namespace castor::kernels::cpu {
 
 // c [m, n] = alpha * op(a) [m, k] * op(b) [k, n] + beta * c, row-major, on the
-// calling thread alone. With beta == 0, c is not read. The bits do not depend
-// on the alignment of the pointers.
+// calling thread only. With beta == 0, c is not read. The bits do not depend on
+// the alignment of the pointers.
 absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
                   int64_t k, float alpha, const float* a, int64_t lda,
                   const float* b, int64_t ldb, float beta, float* c,
                   int64_t ldc);
 
-// Keeps oneDNN, which runs on OpenMP, from starting threads of its own when the
-// calling thread calls it.
+// Keeps oneDNN, which uses OpenMP, from starting threads when the calling
+// thread calls it.
 void LimitOpenMpToThisThread();
 
 // c [m, n] = 0.
 void ClearRows(int64_t m, int64_t n, float* c, int64_t ldc);
 
-// Scratch of the calling thread, 64-byte aligned, at most kScratchFloats; valid
-// until its next call. Like a GPU's shared memory it belongs to no arena.
+// Returns scratch of the calling thread, 64-byte aligned, at most
+// kScratchFloats; valid until the thread's next call. Like a GPU's shared
+// memory it belongs to no arena.
 inline constexpr int64_t kScratchFloats = int64_t{1} << 18;  // 1 MiB
 float* Scratch(int64_t floats);
 
-// The first failure of several tasks.
+// Keeps the first failure of several tasks.
 class FirstError {
  public:
   void Update(const absl::Status& status) {
@@ -38,7 +39,7 @@ class FirstError {
     std::lock_guard<std::mutex> lock(mutex_);
     status_.Update(status);
   }
-  // Ask for it after the tasks are over.
+  // Call it after the tasks are over.
   absl::Status status() const { return status_; }
 
  private:

@@ -1,4 +1,4 @@
-// How an optimizer's kernel cuts the ranges of a chunk into tasks on the CPU.
+// Cuts the ranges of a chunk into tasks for an optimizer's kernel on the CPU.
 #ifndef CASTOR_KERNELS_CPU_RANGE_PIECES_H_
 #define CASTOR_KERNELS_CPU_RANGE_PIECES_H_
 
@@ -12,10 +12,11 @@
 
 namespace castor::kernels::cpu {
 
-// The elements of every piece, but for a range's last, are a multiple of this.
+// The elements of every piece, except a range's last one, are a multiple of
+// this.
 inline constexpr int64_t kPieceGranule = 64;
 
-// Sets what several threads may set at a time; null: nothing.
+// Sets a flag that several threads may set concurrently. Null: does nothing.
 inline void Mark(int32_t* flag) {
   if (flag != nullptr) {
     std::atomic_ref<int32_t>(*flag).store(1, std::memory_order_relaxed);

@@ -8,7 +8,7 @@
 
 namespace castor::kernels::cpu {
 
-// max of x [size], size >= 1; NaNs are passed over or kept.
+// max of x [size], size >= 1; NaNs are ignored or kept.
 float MaxOf(const float* x, int64_t size);
 
 // sum of exp(x - shift).
@@ -32,7 +32,7 @@ void MultiplyInto(const float* y, int64_t size, float* x);
 void AttentionGradient(float* s, float* dp, int64_t size, float lse,
                        float delta, float scale, const float* factors);
 
-// x = cap tanh(x / cap), and slopes = its derivative (null: not wanted). tanh
+// x = cap tanh(x / cap), and slopes = its derivative (null: not computed). tanh
 // is within 4 ulp (Highway's).
 void SoftCap(float* x, int64_t size, float cap, float* slopes);
 

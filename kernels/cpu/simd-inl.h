@@ -1,5 +1,6 @@
-// What the vector loops share, compiled once per instruction set: loads and
-// stores of every element type as fp32, tails, the fused multiply-add.
+// The common parts of the vector loops, compiled once per instruction set:
+// loads and stores of every element type as fp32, tails, the fused
+// multiply-add.
 //
 // Include kernels/cpu/targets.h first; the guard follows Highway's scheme for
 // headers that are included once per target.
@@ -88,7 +89,7 @@ HWY_INLINE void Store(VF32 v, BFloat16* p) {
 
 // The bits of Float16(float), by the processor: AVX2's and AVX-512's
 // instruction is told to round to nearest even, NEON does unless a program
-// changes its mode. Highway's scalar code cuts, and knows no infinity.
+// changes its mode. Highway's scalar code truncates, and has no infinity.
 HWY_INLINE void Store(VF32 v, Float16* p) {
 #if HWY_TARGET == HWY_SCALAR
   *p = Float16(hn::GetLane(v));
@@ -98,7 +99,7 @@ HWY_INLINE void Store(VF32 v, Float16* p) {
 #endif
 }
 
-// Element `element` of an array of T; null stays null.
+// Returns the address of an element of an array of T; null stays null.
 template <class T>
 HWY_INLINE const T* At(const void* p, int64_t element) {
   return p == nullptr ? nullptr : static_cast<const T*>(p) + element;
@@ -108,7 +109,7 @@ HWY_INLINE T* At(void* p, int64_t element) {
   return p == nullptr ? nullptr : static_cast<T*>(p) + element;
 }
 
-// The first `count` lanes from memory, the others `pad`.
+// Loads the first `count` lanes from memory, and sets the others to `pad`.
 template <class T>
 HWY_INLINE VF32 LoadPart(const T* p, int64_t count, float pad = 0.0f) {
   if (count >= kLanes) return Load(p);

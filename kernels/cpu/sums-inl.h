@@ -1,6 +1,6 @@
-// Sums along a row and down columns, in orders that follow from the number of
-// elements alone, whatever the vectors' length. Compiled once per instruction
-// set, as simd-inl.h is.
+// Sums along a row and down columns, in orders that depend only on the number
+// of elements, not on the vectors' length. Compiled once per instruction set,
+// as simd-inl.h is.
 #if defined(CASTOR_KERNELS_CPU_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CASTOR_KERNELS_CPU_SUMS_INL_H_
 #undef CASTOR_KERNELS_CPU_SUMS_INL_H_
@@ -94,7 +94,7 @@ HWY_INLINE void SumColumns(int64_t rows, int64_t columns, const Add& add,
 }
 
 // Writes a vector of totals of which `count` lanes are columns; with
-// `accumulate` they are added to what is there.
+// `accumulate` adds them to the present values.
 template <class T>
 HWY_INLINE void PutTotals(VF32 total, T* to, int64_t count, bool accumulate) {
   if (accumulate) total = hn::Add(LoadPart(to, count), total);

@@ -1,5 +1,5 @@
-// Cuts a loop into tiles by its size alone, so that what is computed does not
-// depend on the number of threads.
+// Cuts a loop into tiles only by its size, so that results do not depend on the
+// number of threads.
 #ifndef CASTOR_KERNELS_CPU_TILES_H_
 #define CASTOR_KERNELS_CPU_TILES_H_
 
@@ -11,7 +11,7 @@
 namespace castor::kernels::cpu {
 
 // The elements of one task of an elementwise loop: some 10 us of work, ten
-// times what handing a task to a thread costs.
+// times the cost of handing a task to a thread.
 inline constexpr int64_t kElementTile = 32 * 1024;
 
 // Runs fn(begin, end) for [0, tile), [tile, 2 tile), ... up to `size`; one tile
@@ -30,7 +30,7 @@ void ParallelTiles(const ExecContext& context, int64_t size, int64_t tile,
   }
 }
 
-// The rows of one task, for rows of `channels` elements.
+// Returns the rows of one task, for rows of `channels` elements.
 inline int64_t RowTile(int64_t channels) {
   return std::max<int64_t>(1, kElementTile / std::max<int64_t>(1, channels));
 }
@@ -48,8 +48,8 @@ inline int64_t ColumnsPerTask(int64_t rows) {
              1, kElementTile / (std::max<int64_t>(1, rows) * kColumnTile));
 }
 
-// Runs fn(c, columns) for every kColumnTile columns, those from c on, of a
-// matrix whose columns are summed.
+// Runs fn(c, columns) for every tile of kColumnTile columns, from column c on,
+// of a matrix whose columns are summed.
 template <class Fn>
 void ParallelColumnTiles(const ExecContext& context, int64_t rows,
                          int64_t columns, const Fn& fn) {

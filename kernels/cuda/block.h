@@ -16,25 +16,26 @@
 //
 // Invariants:
 //  1. Each(f) runs f(t) for every thread t of the block, then a barrier. Within
-//     one Each no thread reads what another one writes: the order of threads
-//     must not show. What is between two Eaches is the same for all threads.
-//  2. Blocks do not communicate, but by atomics on integers, in which the order
-//     does not show either, or by taking turns (below), whose order is fixed.
-//  3. Hence the result depends on the arguments and the number of blocks alone,
-//     which depends on shapes alone (promise P1).
+//     one Each no thread reads what another one writes, so that results do not
+//     depend on the order of threads. Code between two Eaches is the same for
+//     all threads.
+//  2. Blocks communicate only by atomics on integers, whose results do not
+//     depend on the order either, or by taking turns (below), in a fixed order.
+//  3. Hence the result depends only on the arguments and the number of blocks,
+//     which depends only on shapes (promise P1).
 //
-// What a warp does together (sums over lanes, products of the matrix units) is
+// Operations of whole warps (sums over lanes, products of the matrix units) are
 // called for the whole block, between Eaches, with each thread's registers:
 // PerThread values, or a function that names them.
 //
-// Turns. Blocks that add to one place of global memory, each its own part, do
-// so one after the other, in an order that the program fixes: a counter in
-// global memory, 0 at first, says whose turn it is. Who waits must not wait for
-// a block that has no room on the GPU before he has ended. So the blocks of a
-// program that says kTakesTurns = true do not go by their index, but take
-// numbers as they begin (TakeNumber), and a block waits for turns of blocks
-// with lower numbers only. Hence of those that have begun and not ended, the
-// one with the lowest number never waits, however many run at once.
+// Turns. Blocks that add to one place of global memory do so one after the
+// other, in an order that the program fixes: a counter in global memory, 0 at
+// first, says whose turn it is. A block must not wait for another one that gets
+// room on the GPU only after the first one's end. So the blocks of a program
+// with kTakesTurns = true do not use their index, but take numbers as they
+// begin (TakeNumber), and a block waits only for turns of blocks with lower
+// numbers. Hence of the running blocks the one with the lowest number never
+// waits, however many run at once.
 //
 // GpuBlock (below, nvcc only) is a block of CUDA threads; EmulatedBlock
 // (emulated_block.h) runs threads one after the other in any order, so that the
@@ -59,7 +60,7 @@ struct NoShared {};
 template <int kThreads>
 class GpuBlock {
  public:
-  // A value that each thread has for itself.
+  // A value of each thread's own.
   template <class T>
   class PerThread {
    public:
@@ -71,13 +72,14 @@ class GpuBlock {
 
   __device__ __forceinline__ int64_t index() const { return blockIdx.x; }
 
-  // What follows from the thread's number is worked out again from here on. In
-  // a loop that has no registers left it costs less than to keep it: the
-  // compiler takes what does not change out of the loop, and into local memory.
+  // Makes the compiler compute values that depend on the thread's number again
+  // from here on. In a loop without free registers that costs less than keeping
+  // them: the compiler would move them out of the loop, into local memory.
   __device__ __forceinline__ void Renew() {
     static_assert((kThreads & (kThreads - 1)) == 0);
     asm volatile("" : "+r"(thread_));
-    thread_ &= kThreads - 1;  // which the compiler knows no more
+    thread_ &= kThreads - 1;  // the compiler does not know that it changes
+                              // nothing
   }
 
   template <class F>
@@ -86,22 +88,22 @@ class GpuBlock {
     __syncthreads();
   }
 
-  // This is Each without the barrier: f(t) touches the thread's registers,
-  // reads what was written before the last barrier, and writes what nobody
-  // reads before the next one.
+  // Runs f like Each, but without a barrier: f(t) uses the thread's registers,
+  // reads values written before the last barrier, and writes values that no
+  // other thread reads before the next one.
   template <class F>
   __device__ __forceinline__ void EachUnsynced(const F& f) {
     f(thread_);
   }
 
-  // Brings the lanes of a warp together again, after an EachUnsynced in which
-  // they went different ways. What one of them wrote before, others may read
-  // behind it, as behind a barrier.
+  // Synchronises the lanes of a warp after an EachUnsynced in which they
+  // diverged. Values that one lane wrote before, others may read after it, as
+  // after a barrier.
   __device__ __forceinline__ void Rejoin() { __syncwarp(); }
 
-  // A thread within an Each starts to copy 16 bytes into shared memory; both
-  // places are at multiples of 16. Where it is not `inside`, zeros come instead
-  // and `from` is not read. The bytes are there after WaitForCopies.
+  // Starts, in a thread within an Each, a copy of 16 bytes into shared memory;
+  // both addresses are multiples of 16. If not `inside`, copies zeros and does
+  // not read `from`. The bytes are there after WaitForCopies.
   __device__ __forceinline__ static void CopyAhead(void* to, const void* from,
                                                    bool inside) {
     asm volatile(
@@ -109,14 +111,14 @@ class GpuBlock {
         "l"(from), "r"(inside ? 16 : 0)
         : "memory");
   }
-  // A barrier, behind which all copies of all threads have landed.
+  // A barrier after which all copies of all threads are done.
   __device__ __forceinline__ void WaitForCopies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
   }
 
-  // f(t) is a float& of each lane. Four lanes that follow each other all get
-  // their sum, (0 + 1) + (2 + 3), or their maximum.
+  // f(t) is a float& of each lane. Four adjacent lanes all get their sum, (0 +
+  // 1) + (2 + 3), or their maximum.
   template <class F>
   __device__ __forceinline__ void QuadSum(const F& f) {
     float& x = f(thread_);
@@ -130,8 +132,8 @@ class GpuBlock {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
   }
 
-  // f(t) is the lane's MmaOperands; T is the operands' type. How the units
-  // round the 16 products of a sum is their own matter, and always the same.
+  // f(t) is the lane's MmaOperands; T is the operands' type. The rounding of
+  // the 16 products of a sum is not specified, but always the same.
   template <class T, class F>
   __device__ __forceinline__ void Mma(const F& f) {
     const MmaOperands o = f(thread_);
@@ -169,7 +171,7 @@ class GpuBlock {
     }
   }
 
-  // Every lane gets its warp's sum, or maximum: lane i with lane i + 16, these
+  // Gives every lane its warp's sum, or maximum: lane i with lane i + 16, these
   // with i + 8, ... 1. A NaN may be lost in the maximum.
   __device__ __forceinline__ void WarpSum(PerThread<float>& x) {
     float v = x[0];
@@ -186,12 +188,13 @@ class GpuBlock {
     x[0] = __shfl_sync(0xffffffffu, v, 0);
   }
 
-  // By one thread: how many have called this with this counter before.
+  // Called by one thread. Returns the number of earlier calls with this
+  // counter.
   __device__ __forceinline__ static uint32_t TakeNumber(uint32_t* counter) {
     return atomicAdd(counter, 1u);
   }
-  // By one lane. Whose turn it is now; an early look, which need not be waited
-  // for, spares Await the time.
+  // Called by one lane. Returns whose turn it is now; an early look, whose
+  // latency is hidden, saves Await time.
   __device__ __forceinline__ static uint32_t Look(const uint32_t* turn) {
     uint32_t value;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
@@ -200,9 +203,10 @@ class GpuBlock {
                  : "memory");
     return value;
   }
-  // By one lane; `seen` is what it saw last. Returns when it is `mine`:
-  // what was written before Pass made it so may be read from then on, by the
-  // other lanes behind a Rejoin, by other warps behind a barrier.
+  // Called by one lane; `seen` is the last value that it saw. Returns when the
+  // value is `mine`. Values written before the Pass that made it so may be read
+  // from then on, by the other lanes after a Rejoin, by other warps after a
+  // barrier.
   __device__ __forceinline__ static void Await(const uint32_t* turn,
                                                uint32_t mine, uint32_t seen) {
     while (seen != mine) {
@@ -211,8 +215,8 @@ class GpuBlock {
     }
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
   }
-  // By one lane whose turn it is, behind a Rejoin of those, or a barrier, that
-  // wrote: the next one's turn comes.
+  // Called by one lane whose turn it is, after a Rejoin of the lanes that
+  // wrote, or a barrier: passes the turn on.
   __device__ __forceinline__ static void Pass(uint32_t* turn) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn)
                  : "memory");
@@ -232,7 +236,7 @@ class GpuBlock {
   }
 
  private:
-  // The form in which asm wants an address in shared memory.
+  // Converts an address in shared memory to the form that asm needs.
   __device__ __forceinline__ static uint32_t Shared(const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }

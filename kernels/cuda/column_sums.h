@@ -1,8 +1,8 @@
 // Sums down columns in the host's order: rows in tiles of kSumRows, the tiles'
 // sums one after the other.
 //
-// A block has kSumColumns columns: there are few blocks, so each has to have
-// much on its way. It copies a slab of tiles ahead into shared memory while its
+// A block has kSumColumns columns. There are few blocks, so each needs many
+// loads in flight: it copies a slab of tiles ahead into shared memory while its
 // threads, one for each tile and column, sum the slab before.
 #ifndef CASTOR_KERNELS_CUDA_COLUMN_SUMS_H_
 #define CASTOR_KERNELS_CUDA_COLUMN_SUMS_H_
@@ -32,7 +32,8 @@ struct ColumnSums {
   static constexpr int kCopies = kSumColumns / kPerCopy;  // of a row
 
   struct Slab {
-    // Tiles are a row apart: those that a warp reads lie in other banks.
+    // Tiles are a row apart, so that those that a warp reads lie in different
+    // banks.
     alignas(16) T at[kMatrices][kTiles][kSumRows + 1][kSumColumns];
     float vectors[kVectors + 1][kTiles][kSumRows + 1];
   };
@@ -103,7 +104,7 @@ struct ColumnSums {
     for (const T* matrix : matrices) {
       whole = whole && reinterpret_cast<uintptr_t>(matrix) % 16 == 0;
     }
-    // Calls f(to, from, row, column) for what the thread copies of matrix k.
+    // Calls f(to, from, row, column) for the thread's copies of matrix k.
     const auto each = [&](int k, int e, const auto& f) {
       const int row = e / kCopies;
       const int64_t column = first + e % kCopies * kPerCopy;
@@ -141,7 +142,7 @@ struct ColumnSums {
     }
   }
 
-  // `left`: the rows from the slab's first on.
+  // `left` is the number of rows from the slab's first one on.
   template <class Add>
   CASTOR_HD static void SumTile(int tile, int column, int64_t left,
                                 const Slab& slab, const Add& add,
@@ -162,7 +163,7 @@ struct ColumnSums {
       }
       add(x, v, sum);
     };
-    // A row behind the end would still turn -0 into 0.
+    // Adding a row after the end would still turn -0 into 0.
     if (left >= (tile + 1) * kSumRows) {
       CASTOR_UNROLL
       for (int r = 0; r < kSumRows; ++r) add_row(r);
@@ -174,7 +175,7 @@ struct ColumnSums {
   }
 };
 
-// Writes a column's total; with `accumulate` it is added to what is there.
+// Writes a column's total; with `accumulate` adds it to the present value.
 template <class T>
 CASTOR_HD void PutTotal(float total, T* to, bool accumulate) {
   Store(accumulate ? Add(Load(to), total) : total, to);

@@ -1,10 +1,10 @@
-// TestDevice on the host: the programs as nvcc compiled them, run from their
-// PTX by a machine for it (kernels/ptx/machine.h). The PTX is that of the file
-// that the environment's CASTOR_PTX names.
+// A TestDevice on the host that runs the programs as nvcc compiled them: it
+// interprets their PTX (kernels/ptx/machine.h), from the file that the
+// environment's CASTOR_PTX names.
 //
-// It has CUDA's runtime in it, as far as programs that are linked call it: what
-// they register, the shapes of their launches, the size and the place of their
-// parameters are those of the compiled code.
+// It implements the parts of CUDA's runtime that linked programs call, so that
+// their registration, the shapes of their launches, and the sizes and places of
+// their parameters are those of the compiled code.
 #ifndef CASTOR_KERNELS_CUDA_COMPILED_DEVICE_H_
 #define CASTOR_KERNELS_CUDA_COMPILED_DEVICE_H_
 
@@ -16,15 +16,15 @@
 namespace castor::kernels::cuda {
 
 // Edits the text of a kernel, from ".entry" to its last brace, before its next
-// launch; null: as nvcc made it. `name` is the kernel's, mangled. For tests
-// that show that a mistake is seen.
+// launch; null: no edit. `name` is the kernel's, mangled. For tests that check
+// that mistakes are detected.
 using PtxEdit =
     std::function<void(const std::string& name, std::string* kernel)>;
 void EditCompiledKernels(PtxEdit edit);
 
-// For each kernel that was launched as nvcc made it, and each barrier in its
-// text: whether some launch so far needed it (kernels/ptx/machine.h). Names are
-// mangled.
+// Returns, for each kernel that was launched without edits and each barrier in
+// its text, true if a launch so far needed the barrier (kernels/ptx/machine.h).
+// Names are mangled.
 std::map<std::string, std::vector<bool>> NeededBarriersOfCompiledKernels();
 
 }  // namespace castor::kernels::cuda

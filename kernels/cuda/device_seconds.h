@@ -1,4 +1,4 @@
-// How long TestDevice is busy, for benchmarks.
+// Measures the time for which TestDevice is busy, for benchmarks.
 #ifndef CASTOR_KERNELS_CUDA_DEVICE_SECONDS_H_
 #define CASTOR_KERNELS_CUDA_DEVICE_SECONDS_H_
 
@@ -8,10 +8,10 @@
 
 namespace castor::kernels::cuda {
 
-// Calls `queue`, which queues work on TestDevice's stream, waits for it, and
-// says how long the stream took for it: on a GPU from an event before it to one
-// behind it, so that neither the host's wait nor its way back is in it. The
-// stream must be idle before. Where programs are emulated, time is the host's.
+// Calls `queue`, which queues work on TestDevice's stream, waits for the work,
+// and returns the time that the stream took: on a GPU from an event before it
+// to one after it, without the host's wait. The stream must be idle before.
+// Where programs are emulated, the time is the host's.
 absl::StatusOr<double> DeviceSeconds(
     const std::function<absl::Status()>& queue);
 

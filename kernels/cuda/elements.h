@@ -1,10 +1,10 @@
-// How elementwise programs cut their work into blocks and threads.
+// Cuts the work of elementwise programs into blocks and threads.
 //
-// A thread has kElementsPerThread elements of its block: two runs of kRun that
-// follow each other, so that it moves 8 or 16 bytes at a time and has both runs
-// on their way at once. Where operands do not begin at a multiple of a run, and
-// in a range's last block, it takes single elements instead. What is computed
-// does not show it.
+// A thread has kElementsPerThread elements of its block: two runs of kRun
+// adjacent elements, so that it moves 8 or 16 bytes at a time and has both runs
+// in flight at once. If operands do not begin at a multiple of a run, and in a
+// range's last block, it takes single elements instead. Results do not depend
+// on it.
 #ifndef CASTOR_KERNELS_CUDA_ELEMENTS_H_
 #define CASTOR_KERNELS_CUDA_ELEMENTS_H_
 
@@ -21,12 +21,12 @@ inline constexpr int64_t kElementsPerBlock =
 inline constexpr int kRun = 4;
 inline constexpr int kRuns = kElementsPerThread / kRun;
 
-// Blocks of an elementwise program.
+// Returns the number of blocks of an elementwise program.
 CASTOR_HD int64_t ElementBlocks(int64_t size) {
   return (size + kElementsPerBlock - 1) / kElementsPerBlock;
 }
 
-// Whether runs of an array that begins at p can be moved whole.
+// Returns true if runs of an array that begins at p can be moved whole.
 template <class T>
 CASTOR_HD bool HasRuns(const T* p) {
   return reinterpret_cast<uintptr_t>(p) % (kRun * sizeof(T)) == 0;
@@ -78,7 +78,7 @@ struct RunsPlace {
   static constexpr int kCount = kElementsPerThread;
   int64_t first;
 
-  // The element with index i in Values.
+  // Returns the element with index i in Values.
   CASTOR_HD int64_t Element(int i) const {
     return first + i / kRun * (kElementsPerBlock / kRuns) + i % kRun;
   }
@@ -115,8 +115,8 @@ struct SinglePlace {
   }
 };
 
-// Calls f(e) for thread t's part of first, first + 1, ..., a block's elements,
-// as far as they are below `end`. Neighbouring threads take neighbours.
+// Calls f(e) for thread t's part of a block's elements first, first + 1, ...
+// below `end`. Neighbouring threads take neighbours.
 template <class F>
 CASTOR_HD void ForThreadsElements(int t, int64_t first, int64_t end,
                                   const F& f) {
@@ -126,9 +126,9 @@ CASTOR_HD void ForThreadsElements(int t, int64_t first, int64_t end,
   }
 }
 
-// Calls f(place) for those of the block's elements first, first + 1, ... that
-// are below `end`, many or one at a time. `runs`: whether all operands have
-// them from `first` on. There is no barrier behind it.
+// Calls f(place) for the block's elements first, first + 1, ... below `end`,
+// many or one at a time. `runs` is true if all operands have runs from `first`
+// on. There is no barrier after it.
 template <class Block, class F>
 CASTOR_HD void ForEachPlace(Block& block, int64_t first, int64_t end, bool runs,
                             const F& f) {

@@ -1,4 +1,4 @@
-// A block of a program's threads run one after the other on the host, for
+// Runs the threads of a program's block one after the other on the host, for
 // tests. See block.h.
 #ifndef CASTOR_KERNELS_CUDA_EMULATED_BLOCK_H_
 #define CASTOR_KERNELS_CUDA_EMULATED_BLOCK_H_
@@ -18,8 +18,8 @@
 
 namespace castor::kernels::cuda {
 
-// The orders in which threads and blocks are run: a program whose results
-// differ between them has a race.
+// The order in which threads and blocks are run. A program whose results depend
+// on it has a race.
 enum class EmulatedOrder { kForward, kBackward, kInterleaved };
 
 inline EmulatedOrder& CurrentEmulatedOrder() {
@@ -27,8 +27,8 @@ inline EmulatedOrder& CurrentEmulatedOrder() {
   return order;
 }
 
-// Decides when emulated work runs. It runs at once, unless a test has put a
-// function here that queues it on its own kind of stream.
+// Runs emulated work; at once, unless a test has put a function here that
+// queues it on its own kind of stream.
 using EmulatedQueue = std::function<void(void* stream, std::function<void()>)>;
 inline EmulatedQueue& CurrentEmulatedQueue() {
   static EmulatedQueue queue;
@@ -43,7 +43,7 @@ inline void RunEmulated(void* stream, std::function<void()> work) {
   }
 }
 
-// The i-th of `count` in the current order.
+// Returns the i-th of `count` in the current order.
 inline int64_t InEmulatedOrder(int64_t i, int64_t count) {
   switch (CurrentEmulatedOrder()) {
     case EmulatedOrder::kForward:
@@ -53,7 +53,7 @@ inline int64_t InEmulatedOrder(int64_t i, int64_t count) {
     case EmulatedOrder::kInterleaved:
       break;
   }
-  // Odd ones first, which sets the lanes of a warp apart.
+  // Odd ones come first, which separates the lanes of a warp.
   return i < count / 2 ? 2 * i + 1 : 2 * (i - count / 2);
 }
 
@@ -63,7 +63,7 @@ class EmulatedBlock {
   template <class T>
   class PerThread {
    public:
-    // Garbage at first, as a register's.
+    // Values are garbage at first, as in a register.
     PerThread() : values_(kThreads) {
       static_assert(std::is_trivially_copyable_v<T>);
       std::memset(static_cast<void*>(values_.data()), 0xff,
@@ -94,8 +94,8 @@ class EmulatedBlock {
   void Rejoin() {}
   void Renew() {}
 
-  // Copies as early as a GPU may in one order of threads, and as late as it may
-  // in the others.
+  // Copies as early as a GPU may in one order of threads, and as late as
+  // possible in the others.
   void CopyAhead(void* to, const void* from, bool inside) {
     MustBeAligned(to, 16);
     if (inside) MustBeAligned(from, 16);
@@ -132,7 +132,7 @@ class EmulatedBlock {
         }
       }
       for (int row = 0; row < kMmaRows; ++row) {
-        // Columns together, which the compiler makes vectors of.
+        // Columns are computed together, so that the compiler vectorises them.
         double sums[kMmaColumns];
         const auto c = [&](int column) -> float& {
           return lanes[row % 8 * 4 + column / 2].c[row / 8 * 2 + column % 2];
@@ -183,7 +183,8 @@ class EmulatedBlock {
     WarpTree(x, [](float a, float b) { return std::fmax(a, b); });
   }
 
-  // Where other blocks run beside this one, they may go on at each of these.
+  // If other blocks run beside this one, they may be scheduled in each of
+  // these.
   static uint32_t TakeNumber(uint32_t* counter) {
     const uint32_t number =
         std::atomic_ref(*counter).fetch_add(1, std::memory_order_relaxed);
@@ -198,7 +199,8 @@ class EmulatedBlock {
       EmulatedSchedule::Get().YieldWaiting();
       seen = Look(turn);
     }
-    // This is the fence of the GPU's Await, which sanitizers do not know.
+    // This stands for the fence of the GPU's Await, which sanitizers do not
+    // know.
     Turn(turn).load(std::memory_order_acquire);
   }
   static void Pass(uint32_t* turn) {

@@ -1,4 +1,4 @@
-// Which of an emulated program's blocks runs, where they wait for each other
+// Schedules the blocks of an emulated program that wait for each other
 // (block.h, "Turns"). For tests.
 #ifndef CASTOR_KERNELS_CUDA_EMULATED_SCHEDULE_H_
 #define CASTOR_KERNELS_CUDA_EMULATED_SCHEDULE_H_
@@ -13,8 +13,8 @@
 
 namespace castor::kernels::cuda {
 
-// How many blocks run at once, as if a GPU had room for no more, and what
-// decides which of them goes on.
+// The number of blocks that run at once, as if a GPU had room for no more, and
+// the seed that chooses among them.
 struct EmulatedRoom {
   int blocks = 1;
   uint64_t seed = 0;
@@ -25,19 +25,19 @@ inline EmulatedRoom& CurrentEmulatedRoom() {
   return room;
 }
 
-// Runs blocks on threads of their own, of which one moves at a time: where it
-// takes a number, waits or passes a turn on, another one may be chosen, at
+// Runs blocks on threads of their own, one of which runs at a time: when it
+// takes a number, waits or passes a turn on, another one may be chosen at
 // random. Blocks that would wait for ever end the process.
 //
-// Nothing but the program's own turns orders what two of these threads do (all
-// of the schedule is relaxed), so that the thread sanitizer sees what a turn
-// does not order.
+// Only the program's own turns order the accesses of two of these threads (all
+// of the schedule's own are relaxed), so that the thread sanitizer finds
+// accesses that a turn does not order.
 class EmulatedSchedule {
  public:
-  // The calling thread's.
+  // Returns the calling thread's schedule.
   static EmulatedSchedule& Get() { return *Current(); }
 
-  // run(i) for each i < count.
+  // Calls run(i) for each i < count.
   static void Run(int64_t count, const std::function<void(int64_t)>& run) {
     EmulatedSchedule schedule(CurrentEmulatedRoom());
     if (CurrentEmulatedRoom().blocks == 1) {
@@ -58,7 +58,7 @@ class EmulatedSchedule {
     AwaitMove(slot);
   }
   void YieldWaiting() {
-    // By then a block that can go on was chosen, if there is one.
+    // After so many waits a block that can go on was chosen, if there is one.
     CASTOR_CHECK(waits_.fetch_add(1, std::memory_order_relaxed) < 10000);
     const int slot = moving_.load(std::memory_order_relaxed);
     MoveOn();
@@ -91,8 +91,8 @@ class EmulatedSchedule {
       std::this_thread::yield();
     }
   }
-  // To any slot that still runs blocks. (Knuth's linear congruential generator,
-  // its upper bits.)
+  // Moves to a random slot that still runs blocks, by the upper bits of Knuth's
+  // linear congruential generator.
   void MoveOn() {
     const uint64_t live = live_.load(std::memory_order_relaxed);
     if (live == 0) return;

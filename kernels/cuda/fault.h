@@ -1,6 +1,6 @@
-// What a program finds wrong with its data. The first report of a piece of work
-// stays (device/gpu_context.h), and becomes the stream's failure in the words
-// of the kernel's Args::DescribeFault. Light: .cu files include this.
+// A fault that a program finds in its data. The first report of a piece of work
+// stays (device/gpu_context.h), and Args::DescribeFault of the kernel makes it
+// the stream's failure. Light, since .cu files include it.
 #ifndef CASTOR_KERNELS_CUDA_FAULT_H_
 #define CASTOR_KERNELS_CUDA_FAULT_H_
 
@@ -14,9 +14,9 @@ namespace castor::kernels::cuda {
 // A member of programs that may report; made by FaultOf (fault_code.h).
 struct Fault {
   GpuFault* place;
-  uint32_t code;  // whose fault it is
+  uint32_t code;  // the kernel's
 
-  // The meaning of the details is between a program and its DescribeFault.
+  // A program and its DescribeFault agree on the meaning of the details.
   CASTOR_HD void Report(int64_t detail0, int64_t detail1,
                         int64_t detail2) const {
 #ifdef __CUDA_ARCH__

@@ -1,5 +1,5 @@
-// The number by which a kernel's faults are known: its place in the list of
-// operators, from 1. It lives as long as a process and is written nowhere.
+// The code of a kernel's faults: its place in the list of operators, from 1. It
+// is valid within a process and never stored.
 #ifndef CASTOR_KERNELS_CUDA_FAULT_CODE_H_
 #define CASTOR_KERNELS_CUDA_FAULT_CODE_H_
 
@@ -22,8 +22,8 @@ constexpr uint32_t PlaceIn(OperatorList<All...>) {
 template <class Args>
 inline constexpr uint32_t kFaultCode = PlaceIn<Args>(Operators());
 
-// The fault in which a program of the kernel Args reports what is wrong with
-// its data.
+// Returns the fault by which a program of the kernel Args reports errors in its
+// data.
 template <class Args>
 Fault FaultOf(const GpuContext& gpu) {
   static_assert(kFaultCode<Args> != 0, "no row in kernels/operators.h");

@@ -1,5 +1,5 @@
-// The one matrix product that operators here are made of: cuBLASLt's
-// (cublaslt_gemm.cc), or the host's where programs are emulated.
+// The matrix product of all GPU operators: cuBLASLt's (cublaslt_gemm.cc), or
+// the host's where programs are emulated.
 #ifndef CASTOR_KERNELS_CUDA_GEMM_H_
 #define CASTOR_KERNELS_CUDA_GEMM_H_
 
@@ -30,8 +30,8 @@ struct GemmArgs {
   void* workspace = nullptr;         // GemmWorkspaceBytes(m, n)
 };
 
-// The bytes that a product takes to cut k into parts, whose sums are added in
-// order. Small results want it; a large one never needs it.
+// Returns the workspace of a product that cuts k into parts, whose sums are
+// added in order. Small results use it; a large one never needs it.
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n);
 
 // Which algorithm runs depends on sizes, distances, types and the GPU's model,
@@ -40,8 +40,8 @@ int64_t GemmWorkspaceBytes(int64_t m, int64_t n);
 // refused (InvalidArgument). The runtime's blocks and parameters all are.
 inline constexpr int64_t kGemmAlignment = 16;
 inline constexpr int64_t kGemmWorkspaceAlignment = 256;
-// A product is one launch, or two where k is cut into parts; GpuContext's
-// BeforeLaunches is told the more.
+// A product is one launch, or two if k is cut into parts;
+// GpuContext::BeforeLaunches is called with this number.
 inline constexpr int64_t kMostLaunchesOfGemm = 2;
 absl::Status Gemm(const ExecContext& context, const GemmArgs& args);
 

@@ -1,4 +1,4 @@
-// What a product on a GPU must be given, besides what MatmulArgs::Check asks.
+// Checks the arguments of a product on a GPU, beyond MatmulArgs::Check.
 #ifndef CASTOR_KERNELS_CUDA_GEMM_CHECKS_H_
 #define CASTOR_KERNELS_CUDA_GEMM_CHECKS_H_
 

@@ -1,4 +1,4 @@
-// What the test devices have in common that run programs on the host: their
+// The common part of the test devices that run programs on the host: their
 // memory is the host's, and each launch must have been announced.
 #ifndef CASTOR_KERNELS_CUDA_HOST_TEST_DEVICE_H_
 #define CASTOR_KERNELS_CUDA_HOST_TEST_DEVICE_H_
@@ -59,7 +59,8 @@ class HostTestDevice : public TestDevice {
     CASTOR_CHECK(LoadKernels().ok());
     gpu_.before_launches = &before_launches_;
   }
-  // A launch came: it was told of, or else a driver's queue may fill up.
+  // Counts a launch, which must have been announced, or else a driver's queue
+  // may fill up.
   void TakeLaunch() {
     CASTOR_CHECK(told_ > 0);
     --told_;
@@ -69,7 +70,7 @@ class HostTestDevice : public TestDevice {
  private:
   static constexpr std::align_val_t kAlignment{256};
 
-  // Launches that were told of and may still come.
+  // Launches that were announced and may still come.
   int64_t told_ = 0;
   const std::function<void(int64_t)> count_ = [this](int64_t count) {
     told_ = count;

@@ -1,5 +1,5 @@
-// The GPU's table of kernels: each operator's RunOnGpu (kernels/operators.h
-// says what that must do). No header of CUDA is included here.
+// The GPU's table of kernels: each operator's RunOnGpu, whose contract is in
+// kernels/operators.h. No header of CUDA is included here.
 #ifndef CASTOR_KERNELS_CUDA_KERNELS_H_
 #define CASTOR_KERNELS_CUDA_KERNELS_H_
 
@@ -11,11 +11,12 @@ namespace castor::kernels::cuda {
 
 const KernelTable* Kernels();
 
-// KernelTable::load. Internal: CUDA's words, as when the GPU has no machine
-// code of ours. Costs some milliseconds the first time, next to nothing later.
+// Implements KernelTable::load. Internal: CUDA's words, such as when there is
+// no machine code for the GPU. Costs some milliseconds the first time, next to
+// nothing later.
 absl::Status LoadKernels();
 
-// A fault in words: as the kernel's Args::DescribeFault has it.
+// Describes a fault by the kernel's Args::DescribeFault.
 absl::Status DescribeFault(const GpuFault& fault);
 
 }  // namespace castor::kernels::cuda

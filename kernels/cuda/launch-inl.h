@@ -19,8 +19,8 @@ inline constexpr int kSharedBytes =
 
 namespace castor::kernels::cuda {
 
-// The size of shared memory is in the kernel's name, so that whoever reads the
-// machine code knows it (tools/machine_code.py).
+// The size of shared memory is in the kernel's name, for tools that read the
+// machine code (tools/machine_code.py).
 template <class Program, int kShared>
 __global__ void __launch_bounds__(Program::kThreads)
     RunProgram(const __grid_constant__ Program program) {
@@ -32,12 +32,12 @@ __global__ void __launch_bounds__(Program::kThreads)
 template <class Program>
 const char* LaunchProgram(void* stream, int64_t blocks,
                           const Program& program) {
-  // A kernel must ask for more than this.
+  // A kernel must request shared memory beyond this size explicitly.
   constexpr int kPlainShared = 48 * 1024;
   constexpr int kShared = kSharedBytes<Program>;
   static_assert(kShared <= kMostSharedBytes);
   if constexpr (kShared > kPlainShared) {
-    // This is asked every time: it is a property of the kernel on one device,
+    // It is set at every launch: it is a property of the kernel on one device,
     // and cheap.
     const cudaError_t error = cudaFuncSetAttribute(
         RunProgram<Program, kShared>,
@@ -51,7 +51,7 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
-// Whoever asks for a kernel's attributes has its code loaded.
+// Reading a kernel's attributes loads its code.
 template <class Program>
 const char* LoadProgram() {
   cudaFuncAttributes attributes;
@@ -73,7 +73,7 @@ const char* LoadProgram() {
 
 namespace castor::kernels::cuda {
 
-// Whether LoadProgram was called: a program that would be loaded by its first
+// True if LoadProgram was called. A program that would be loaded by its first
 // launch is refused here.
 template <class Program>
 std::atomic<bool>& EmulatedIsLoaded() {
@@ -91,7 +91,7 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   RunEmulated(stream, [blocks, program] {
     const EmulatedOrder order = CurrentEmulatedOrder();
     const auto run = [&](int64_t i, unsigned char* memory) {
-      // What is read before it is written is garbage, as on a GPU: NaNs.
+      // Memory is full of NaNs, so that a read before the first write shows.
       std::memset(memory, 0xff, sizeof(Shared));
       EmulatedBlock<Program::kThreads> block(InEmulatedOrder(i, blocks));
       program(block, *reinterpret_cast<Shared*>(memory));
@@ -124,7 +124,7 @@ const char* LoadProgram() {
 
 namespace castor::kernels::cuda {
 
-// Enters the program in the list of those to load.
+// Adds the program to the list of those to load.
 template <class Program>
 struct LoadedProgram {
   static ProgramLoader* Enter() {
@@ -138,8 +138,8 @@ ProgramLoader* const LoadedProgram<Program>::kLoader = Enter();
 
 }  // namespace castor::kernels::cuda
 
-// Instantiates LaunchProgram for a program, and has it loaded; used within the
-// namespace.
+// Instantiates LaunchProgram for a program, and adds it to those to load; used
+// within the namespace.
 #define CASTOR_LAUNCH(...)                                                \
   template const char* LaunchProgram(void*, int64_t, const __VA_ARGS__&); \
   template struct LoadedProgram<__VA_ARGS__>

@@ -9,9 +9,9 @@
 
 namespace castor::kernels::cuda {
 
-// Runs `program`, a copy of which is queued for each kMost of the ranges (with
-// members begin and end) that are not empty, in its member `pieces`, with the
-// Scalars that scalars(range) gives.
+// Queues copies of `program`, each with up to kMost of the nonempty ranges
+// (with members begin and end) in its member `pieces`, with the Scalars that
+// scalars(range) returns.
 template <class Program, class Range, class ScalarsOf>
 absl::Status LaunchRanges(const ExecContext& context, const char* kernel,
                           Program program, int64_t block_elements,

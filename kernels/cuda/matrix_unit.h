@@ -36,9 +36,9 @@ struct MmaOperands {
   const uint32_t* b;  // 2
 };
 
-// What a lane gives to ldmatrix.x4 and gets from it: four matrices M0 to M3 of
-// 8 x 8. Lane l names row l % 8 of matrix l / 8, 16 bytes at a multiple of 16
-// in shared memory. to[i] becomes Mi[g, j], Mi[g, j + 1]; transposed, Mi[j, g],
+// A lane's operands of ldmatrix.x4, which loads four matrices M0 to M3 of 8 x
+// 8. Lane l names row l % 8 of matrix l / 8, 16 bytes at a multiple of 16 in
+// shared memory. to[i] becomes Mi[g, j], Mi[g, j + 1]; transposed, Mi[j, g],
 // Mi[j + 1, g].
 struct MatrixLoad {
   const void* row;

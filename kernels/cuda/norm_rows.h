@@ -1,12 +1,12 @@
-// How programs that normalise rows share them among a block's threads.
+// Divides rows among a block's threads, for programs that normalise rows.
 //
 // A block has up to kNormRows rows. It copies them into shared memory, 16 bytes
-// at a time, and reads no more of global memory but vectors that all rows have
-// in common. A warp sums up a row: lane i its elements i, i + 32, ..., as the
-// host's partial sums do, which one tree joins. What is made of the sums in
-// fp64 one thread makes for each row: where fp64 is slow, a warp takes as long
-// for one row in all of its lanes as for 32. Then all threads work on elements,
-// 16 bytes each at a time.
+// at a time, and otherwise reads from global memory only vectors that are
+// common to all rows. A warp sums up a row: lane i sums elements i, i + 32,
+// ..., as the host's partial sums do, which one tree joins. One thread per row
+// does the fp64 arithmetic on the sums: where fp64 is slow, a warp takes as
+// long for one row in all of its lanes as for 32 rows. Then all threads work on
+// elements, 16 bytes each at a time.
 //
 // Rows that are too long for shared memory are read from global memory each
 // time (NormRows<T, k, false>).
@@ -29,7 +29,7 @@ inline constexpr int kNormThreads = kNormRows * kWarp;
 template <class T>
 inline constexpr int kNormElements = 16384 / static_cast<int>(sizeof(T));
 
-// 16 bytes of elements that follow each other, at a multiple of 16.
+// 16 bytes of adjacent elements, at a multiple of 16.
 template <class T>
 struct NormRun {
   static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
@@ -80,14 +80,14 @@ struct NormElement {
   }
 };
 
-// Whether runs of an array can be moved whole. Null: there is none.
+// Returns true if runs of an array, or of none (null), can be moved whole.
 template <class T>
 CASTOR_HD bool HasNormRuns(const T* p) {
   return reinterpret_cast<uintptr_t>(p) % 16 == 0;
 }
 
-// The part of a program that has the rows of kMatrices matrices. kStaged: they
-// come to shared memory; rows have at most kNormElements<T> then.
+// The part of a program that holds the rows of kMatrices matrices. With kStaged
+// they are copied to shared memory; rows have at most kNormElements<T> then.
 template <class T, int kMatrices, bool kStaged>
 struct NormRows {
   static constexpr int kValues = 2;
@@ -96,7 +96,7 @@ struct NormRows {
   struct Shared {
     alignas(16) T at[kMatrices][kStaged ? kNormElements<T> : 1];
     float sums[kValues][kNormRows];
-    float values[kValues][kNormRows];  // what the program made of sums
+    float values[kValues][kNormRows];  // computed from sums by the program
   };
 
   int64_t rows, channels;
@@ -120,7 +120,7 @@ struct NormRows {
   CASTOR_HD int Count(const Block& block) const {
     return static_cast<int>(Min(rows_of_block, rows - First(block)));
   }
-  // The place of row r of the block.
+  // Returns the address of row r of the block.
   template <class Block>
   CASTOR_HD const T* Row(const Block& block, const Shared& shared, int k,
                          int r) const {
@@ -131,7 +131,7 @@ struct NormRows {
     }
   }
 
-  // Fetches the rows, before all else.
+  // Fetches the rows; called first.
   template <class Block>
   CASTOR_HD void Fetch(Block& block, Shared& shared) const {
     if constexpr (kStaged) {
@@ -158,9 +158,9 @@ struct NormRows {
   }
 
   // add(r, c, x, sum) adds the terms of row r's element c, which is x
-  // [kMatrices], to sum [kSums]. Of a row's sums finish(r, sum, value) makes
-  // shared.values[k][r], k < kValues, whose earlier values both may read. Rows
-  // are counted within the block.
+  // [kMatrices], to sum [kSums]. finish(r, sum, value) computes
+  // shared.values[k][r], k < kValues, from a row's sums; both may read earlier
+  // values. Rows are counted within the block.
   template <int kSums, class Block, class Add, class Finish>
   CASTOR_HD void Sum(Block& block, Shared& shared, const Add& add,
                      const Finish& finish) const {
@@ -209,8 +209,8 @@ struct NormRows {
 
   // Calls f(place, r, c, x) for all elements of the block's rows: x points to
   // element c of row r in each of the matrices, and `place` loads and stores a
-  // NormRun from there on, or one element, where not all of what f touches has
-  // runs. The last that a program does.
+  // NormRun from there on, or one element if not all arrays that f uses have
+  // runs. A program calls it last.
   template <class Block, class F>
   CASTOR_HD void ForEachRun(Block& block, const Shared& shared, bool runs,
                             const F& f) const {
@@ -243,7 +243,7 @@ struct NormRows {
   }
 };
 
-// to[e] = v + more[e], or v where `more` is null, for a place from e on.
+// to[e] = v + more[e], or v if `more` is null, for a place from e on.
 template <class Place, class V, class T>
 CASTOR_HD void StoreSum(Place place, V v, const T* more, int64_t e, T* to) {
   if (more != nullptr) {
@@ -254,7 +254,7 @@ CASTOR_HD void StoreSum(Place place, V v, const T* more, int64_t e, T* to) {
   place.StoreTo(to + e, v);
 }
 
-// NormRows of these matrices.
+// Makes NormRows of these matrices.
 template <class T, int kMatrices, bool kStaged>
 NormRows<T, kMatrices, kStaged> MakeNormRows(
     int64_t rows, int64_t channels, const void* const (&matrices)[kMatrices]) {
@@ -269,8 +269,8 @@ NormRows<T, kMatrices, kStaged> MakeNormRows(
   return of;
 }
 
-// Calls f(std::bool_constant): whether rows of so many channels come to shared
-// memory.
+// Calls f(std::bool_constant), true if rows of `channels` elements are copied
+// to shared memory.
 template <class T, class F>
 auto WithStaged(int64_t channels, const F& f) {
   return channels <= kNormElements<T> ? f(std::true_type())

@@ -1,10 +1,10 @@
-// What lets one source of a kernel's maths be compiled by nvcc for the GPU and
-// by the host's compiler for the tests: function qualifiers, and operations
-// that round exactly once on both.
+// Lets nvcc, for the GPU, and the host's compiler, for the tests, compile one
+// source of a kernel's maths: function qualifiers, and operations that round
+// exactly once on both.
 //
-// nvcc's flags: --fmad=false (a fused multiply-add only where one is written)
+// nvcc's flags: --fmad=false (fused multiply-adds only where they are written)
 // and --expt-relaxed-constexpr (base/philox.h and base/dtype.h on the device).
-// Light on purpose: what .cu files include is compiled once per architecture.
+// Light on purpose: headers of .cu files are compiled once per architecture.
 #ifndef CASTOR_KERNELS_CUDA_PORTABLE_H_
 #define CASTOR_KERNELS_CUDA_PORTABLE_H_
 
@@ -31,8 +31,7 @@
 namespace castor::kernels::cuda {
 
 // These operations round to nearest even, keep denormals and are never
-// contracted. Which NaN a result is differs between processors; that it is one
-// does not.
+// contracted. The bits of a NaN differ between processors.
 CASTOR_HD float Fma(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(a, b, c);
@@ -111,7 +110,7 @@ CASTOR_HD I Max(I a, I b) {
   return a < b ? b : a;
 }
 
-// The emulation traps at what a GPU traps at.
+// The emulation traps on an access on which a GPU would trap.
 CASTOR_HD void MustBeAligned(const void* p, int bytes) {
 #ifndef __CUDA_ARCH__
   if (reinterpret_cast<uintptr_t>(p) % bytes != 0) __builtin_trap();
@@ -134,7 +133,7 @@ CASTOR_HD float Load(const Float16* p) {
 CASTOR_HD void Store(float value, float* p) { *p = value; }
 CASTOR_HD void Store(float value, BFloat16* p) {
 #ifdef __CUDA_ARCH__
-  // The host's bits, but for NaNs, of which it has one.
+  // The host's bits, except for NaNs, of which it makes one.
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(value));
 #else
   *p = BFloat16(value);
@@ -189,8 +188,8 @@ CASTOR_HD void StorePair(float low, float high, T* to) {
 #endif
 }
 
-// RandomWord(key, element) for elements that mostly follow each other: four of
-// them share one run of the generator.
+// Computes RandomWord(key, element) for mostly adjacent elements, four of which
+// share one run of the generator.
 class WordReader {
  public:
   CASTOR_HD explicit WordReader(RandomKey key) : key_(key) {}
@@ -218,8 +217,8 @@ class WordReader {
   uint32_t w0_ = 0, w1_ = 0, w2_ = 0, w3_ = 0;
 };
 
-// Bit i: whether RandomWord(key, element + i) is at least `threshold`, so that
-// dropout keeps that element. 32 of them for 8 or 9 runs of the generator.
+// Sets bit i if RandomWord(key, element + i) is at least `threshold`, so that
+// dropout keeps that element. Returns 32 bits for 8 or 9 runs of the generator.
 CASTOR_HD uint32_t KeptBits(RandomKey key, uint64_t element,
                             uint32_t threshold) {
   const int skip = static_cast<int>(element % 4);

@@ -1,4 +1,4 @@
-// How an optimizer's program finds its block's part of the ranges of a chunk.
+// Finds a block's part of the ranges of a chunk, for an optimizer's program.
 // Ranges are arguments of the kernel (4 KiB of them in all): nothing is copied
 // to the device, and more ranges take more launches (launch_ranges.h).
 #ifndef CASTOR_KERNELS_CUDA_RANGE_PIECES_H_

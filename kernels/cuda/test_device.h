@@ -17,31 +17,31 @@ namespace castor::kernels::cuda {
 
 class TestDevice {
  public:
-  // The process's one device; null where there is none.
+  // Returns the process's one device; null if there is none.
   static TestDevice* Get();
 
   virtual ~TestDevice() = default;
 
   virtual const ExecContext& context() = 0;
-  // Whether programs are emulated, which is slow: small sizes only.
+  // True if programs are emulated, which is slow: only for small sizes.
   virtual bool emulated() const = 0;
-  // Whether compiled programs are, instruction by instruction, which is slower
-  // still: a share of the cases only.
+  // True if compiled programs are interpreted, which is slower still: only for
+  // a share of the cases.
   virtual bool interpreted() const { return false; }
 
-  // Aligned to 256 bytes.
+  // Allocates memory aligned to 256 bytes.
   virtual void* Allocate(int64_t bytes) = 0;
   virtual void Free(void* p) = 0;
   virtual void ToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual void ToHost(void* to, const void* from, int64_t bytes) = 0;
-  // The driver copies, in the order of the stream; returns before it is over.
+  // Queues a copy by the driver on the stream, and returns before it is over.
   virtual void CopyOnDevice(void* to, const void* from, int64_t bytes) = 0;
 
-  // Waits for all work. A fault (device/gpu_context.h) is returned once.
+  // Waits for all work. Returns a fault (device/gpu_context.h) once.
   virtual absl::Status Synchronize() = 0;
 
   // Runs `body` in several orders of threads where programs are emulated, and
-  // twice on a GPU: what it computes must not show it.
+  // twice on a GPU: its results must not differ.
   virtual void InEveryOrder(const std::function<void()>& body) = 0;
 };
 
@@ -64,13 +64,13 @@ class OnDevice {
   T* In(const std::vector<T>& x) {
     return static_cast<T*>(CopyBytes(x.data(), x.size() * sizeof(T)));
   }
-  // Brought back by Finish; `x` must outlive this.
+  // Copies an output, which Finish copies back; `x` must outlive this.
   void* Out(GuardedBuffer& x) {
     outputs_.push_back({&x, static_cast<char*>(Copy(x)) - Before(x)});
     return static_cast<char*>(outputs_.back().device) + Before(x);
   }
   float* OutFloats(GuardedBuffer& x) { return static_cast<float*>(Out(x)); }
-  // Plain bytes, aligned to 256.
+  // Copies plain bytes, aligned to 256.
   void* CopyBytes(const void* from, int64_t bytes);
 
   absl::Status Finish();

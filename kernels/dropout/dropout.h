@@ -16,10 +16,10 @@
 
 namespace castor::kernels {
 
-// p * 2^32, rounded; p in [0, 1). Attention drops by the same rule.
+// Returns p * 2^32, rounded; p in [0, 1). Attention drops by the same rule.
 uint32_t DropoutThreshold(float p);
 
-// 1 / (1 - p), formed in double.
+// Returns 1 / (1 - p), computed in double.
 inline float DropoutScale(float p) {
   return static_cast<float>(1.0 / (1.0 - static_cast<double>(p)));
 }

@@ -1,4 +1,4 @@
-// What dropout is where nothing is dropped, on every device.
+// Dropout with a probability of 0, on every device.
 #ifndef CASTOR_KERNELS_DROPOUT_WITHOUT_DROPOUT_H_
 #define CASTOR_KERNELS_DROPOUT_WITHOUT_DROPOUT_H_
 

@@ -1,4 +1,4 @@
-// What is said of an index outside of the table, on every device.
+// The error of an index outside of the table, on every device.
 #ifndef CASTOR_KERNELS_EMBEDDING_BAD_INDEX_H_
 #define CASTOR_KERNELS_EMBEDDING_BAD_INDEX_H_
 
@@ -9,7 +9,7 @@
 
 namespace castor::kernels {
 
-// InvalidArgument, naming the kernel `what`.
+// Returns InvalidArgument, naming the kernel `what`.
 absl::Status BadIndex(absl::string_view what, int64_t index, int64_t position,
                       int64_t vocabulary);
 

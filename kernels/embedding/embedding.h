@@ -21,7 +21,7 @@ struct EmbeddingForwardArgs {
   const int32_t* indices = nullptr;
   const void* table = nullptr;
   void* y = nullptr;
-  // The rows are added to y (GPT-2's sum of token and position embeddings).
+  // Adds the rows to y (GPT-2's sum of token and position embeddings).
   bool accumulate = false;
 
   absl::Status Check() const;
@@ -32,8 +32,8 @@ struct EmbeddingForwardArgs {
 
 // dtable [V, C] (+)= for each row the sum of dy[n] over those n whose index it
 // is, for dy [N, C], indices [N]. Rows of equal index are added in the order of
-// n, in fp32, and rounded once together with what is there. An index outside of
-// [0, V) is an InvalidArgument of the stream.
+// n, in fp32, and rounded once together with the present value. An index
+// outside of [0, V) is an InvalidArgument of the stream.
 struct EmbeddingBackwardArgs {
   DType dtype = DType::kFloat32;
   int64_t rows = 0;        // N
@@ -42,16 +42,15 @@ struct EmbeddingBackwardArgs {
   const int32_t* indices = nullptr;
   const void* dy = nullptr;
   void* dtable = nullptr;
-  // The sums are added to what is in dtable; otherwise rows that no index names
-  // become 0.
+  // Adds the sums to dtable; otherwise rows that no index names become 0.
   bool accumulate = false;
-  // The GPU sorts positions by index there.
+  // Scratch in which the GPU sorts positions by index.
   void* workspace = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The number of rows alone decides.
+  // Depends only on the number of rows.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;
   static absl::Status DescribeFault(const GpuFault& fault);

@@ -43,7 +43,7 @@ struct EmbeddingForwardProgram {
       for (int64_t c = t; c < channels; c += kThreads) {
         const float row = Load(table + index * channels + c);
         T* to = y + n * channels + c;
-        // A copy is exact in fp32, too, but for signalling NaNs.
+        // A copy is exact in fp32, too, except for signalling NaNs.
         Store(accumulate ? Add(Load(to), row) : row, to);
       }
     });
@@ -67,15 +67,16 @@ struct ClearProgram {
   }
 };
 
-// Rows of dtable that no index names are not written: without `accumulate` they
-// are cleared beforehand. A warp per place among the sorted positions and slice
-// of the columns; only those of a token's first place have something to do.
+// Rows of dtable that no index names are not written; without `accumulate` they
+// are cleared beforehand. There is a warp per place among the sorted positions
+// and slice of the columns; only those of a token's first place have work.
 template <class T>
 struct EmbeddingBackwardProgram {
   static constexpr int kThreads = kEmbeddingThreads;
   static constexpr int kPlaces = kThreads / kWarp;  // of a block
   static constexpr int kSlice = kWarp * kRun;       // columns
-  // Rows on their way at once, and places whose keys are read ahead of them.
+  // The number of rows loaded at once, and of places whose keys are read ahead
+  // of them.
   static constexpr int kBatch = 8;
   using Shared = NoShared;
 
@@ -88,7 +89,7 @@ struct EmbeddingBackwardProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    // A launch has less than 2^31 blocks; 64 bits would take a call to divide.
+    // A launch has fewer than 2^31 blocks; a 64-bit division would be a call.
     const uint32_t at = static_cast<uint32_t>(block.index());
     const uint32_t slice = at / static_cast<uint32_t>(place_blocks);
     const int64_t first =
@@ -99,7 +100,7 @@ struct EmbeddingBackwardProgram {
       const int64_t column = int64_t{slice} * kSlice + t % kWarp * kRun;
       if (place >= rows || column >= channels) return;
       const uint32_t token = TokenOf(keys[place]);
-      // Tokens outside of the table are the last.
+      // Tokens outside of the table come last.
       if (token >= vocabulary) return;
       if (place > 0 && TokenOf(keys[place - 1]) == token) return;
       if (runs) {

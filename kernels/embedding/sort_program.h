@@ -1,7 +1,7 @@
-// Positions sorted by their token, and those of one token by position: each
+// Sorts positions by their token, and those of one token by position: each
 // block sorts some of them in shared memory (Batcher, "Sorting networks and
-// their applications", 1968, bitonic), then sorted runs are merged by twos.
-// Keys all differ, so that the result does not depend on how.
+// their applications", 1968, bitonic), then sorted runs are merged in pairs.
+// All keys differ, so that the result does not depend on the algorithm.
 //
 // Cost, for N positions: 1 + log2(N / 1024) launches, each of which reads and
 // writes 8 N bytes; a merge searches log2(N) places more for each key, most of
@@ -16,7 +16,8 @@
 
 namespace castor::kernels::cuda {
 
-// A position's key has its token above its number.
+// Returns a position's key: its token in the upper bits, its number in the
+// lower.
 CASTOR_HD uint64_t TokenKey(uint32_t token, int64_t position) {
   return uint64_t{token} << 32 | static_cast<uint64_t>(position);
 }
@@ -29,8 +30,8 @@ CASTOR_HD int64_t PositionOf(uint64_t key) {
 // Greater than all keys; its token is in no vocabulary.
 inline constexpr uint64_t kNoToken = ~uint64_t{0};
 
-// keys = those of all positions, in sorted runs of kSorted; positions with a
-// bad index have no token's key, and are told of.
+// keys = the keys of all positions, in sorted runs of kSorted. Positions with a
+// bad index get kNoToken, and are reported.
 struct SortTokensProgram {
   static constexpr int kThreads = 256;
   static constexpr int kSorted = 1024;
@@ -90,8 +91,8 @@ struct SortTokensProgram {
 };
 
 // to = from, whose sorted runs of `run` keys become runs of twice as many. A
-// thread has a key: the keys before it in its own run, and those of the other
-// run that are less, are before it in theirs.
+// thread has a key, whose place in the merged run is the number of keys before
+// it in its own run plus that of smaller keys in the other run.
 struct MergeTokensProgram {
   static constexpr int kThreads = 256;
   using Shared = NoShared;

@@ -1,4 +1,5 @@
-// A sum of non-negative numbers that has one value whoever adds the parts.
+// A sum of non-negative numbers whose value does not depend on the order of
+// additions.
 //
 // The gradient norm must not depend on chunk size, placement or number of ranks
 // (promise P1). A parameter is cut into tiles of kNormTile elements, counted
@@ -26,37 +27,39 @@ struct ExactSum {
 
   // limbs[i] weighs 2^(32 i - 1074).
   std::array<int64_t, kLimbs> limbs{};
-  // How many of the addends were NaN, infinite or negative. If not 0, Value()
-  // is NaN.
+  // The number of addends that were NaN, infinite or negative. If not 0,
+  // Value() is NaN.
   int64_t invalid = 0;
-  // The greatest label of an AddSquaresArgs that met invalid addends.
+  // The greatest label of an AddSquaresArgs with invalid addends.
   int64_t invalid_label = 0;
 
-  // How many numbers may be added, one by one, before the sum is added to
+  // The most numbers that may be added, one by one, before the sum is added to
   // another: a limb has room for as many carries.
   static constexpr int64_t kMaxAddends = int64_t{1} << 31;
 
   void Add(double value);
-  // Settles the carries: there is no limit on how often.
+  // Adds another sum, and propagates the carries; there is no limit on the
+  // number of calls.
   void Add(const ExactSum& other);
-  // The nearest double, ties to even.
+  // Returns the nearest double, ties to even.
   double Value() const;
 };
 
-// The elements of a tile. Every parameter starts at a multiple of it within its
+// Elements of a tile. Every parameter starts at a multiple of it within its
 // chunk.
 inline constexpr int64_t kNormTile = 64;
 
 // sum += the squares of x [size], tile by tile. x starts at a tile's start. The
 // bits are the same on every device; on a GPU the sum lies in its memory.
-// InvalidArgument: x has kMaxAddends tiles or more. (A GPU's sum is not carried
-// between calls: its user sees to it that they do not come to more.)
+// InvalidArgument: x has kMaxAddends tiles or more. (On a GPU carries are not
+// propagated between calls: the caller must keep all calls together below
+// that.)
 struct AddSquaresArgs {
   int64_t size = 0;  // elements
   DType dtype = DType::kFloat32;
   const void* x = nullptr;
   ExactSum* sum = nullptr;
-  int64_t label = 0;  // the caller's name for x, 0 or more
+  int64_t label = 0;  // the caller's number for x, 0 or more
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
@@ -67,8 +70,9 @@ struct AddSquaresArgs {
 // thread of the host: for kernels whose tasks make x tile by tile.
 void AddTilesSquares(DType dtype, int64_t size, const void* x, ExactSum* sum);
 
-// values[i] = sums[i].Value(), i < count, where the sums lie: on a GPU their
-// carries need not be settled. Where an addend was invalid it is a NaN.
+// values[i] = sums[i].Value(), i < count, in the memory of the sums: on a GPU
+// their carries need not be propagated. The value is a NaN if an addend was
+// invalid.
 struct ExactSumValuesArgs {
   int64_t count = 0;
   const ExactSum* sums = nullptr;

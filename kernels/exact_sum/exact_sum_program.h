@@ -13,18 +13,18 @@
 
 namespace castor::kernels::cuda {
 
-// kNormTile: cuda.cc checks that it is.
+// Equals kNormTile, which cuda.cc checks.
 inline constexpr int kSquaresTile = 64;
 
-// An ExactSum as the integers that it is made of.
+// An ExactSum as an array of integers.
 struct ExactSumWords {
   static constexpr int kWords = kExactLimbs + 2;
 
   int64_t* words;  // [kWords]: limbs, invalid, invalid_label
 };
 
-// A non-negative double as three words of 32 bits from a limb on; limb -1: it
-// is none (NaN or infinite).
+// A non-negative double as three words of 32 bits from a limb on; limb -1 for a
+// NaN or infinity.
 struct LimbParts {
   int limb;
   uint32_t part[3];
@@ -52,9 +52,9 @@ CASTOR_HD LimbParts SplitIntoLimbs(double value) {
            static_cast<uint32_t>(high)}};
 }
 
-// x in fp64. Where fp64 is slow, so are conversions to it (a GeForce makes two
-// in a clock, as it makes two additions, and 64 operations on integers): there
-// integers do it, but for denormals, infinities and NaNs.
+// Returns x in fp64. Where fp64 is slow, so are conversions to it (a GeForce
+// makes two per clock, as many as additions, but 64 operations on integers), so
+// integers do it, except for denormals, infinities and NaNs.
 CASTOR_HD double Widen(float x) {
 #ifdef __CUDA_ARCH__
   constexpr int kArch = __CUDA_ARCH__;
@@ -68,14 +68,14 @@ CASTOR_HD double Widen(float x) {
       magnitude - smallest_normal >= infinity - smallest_normal) {
     return x;
   }
-  // The exponent's bias grows from 127 to 1023, and it moves by 3 bits.
+  // The exponent's bias grows from 127 to 1023, and the field moves by 3 bits.
   const uint32_t high =
       magnitude == 0 ? 0 : (magnitude >> 3) + (uint32_t{1023 - 127} << 20);
   return std::bit_cast<double>(uint64_t{high | (bits ^ magnitude)} << 32 |
                                magnitude << 29);
 }
 
-// sum + x x: the square is exact in fp64, so this rounds as an addition does.
+// Returns sum + x x: the square is exact in fp64, so only the addition rounds.
 CASTOR_HD double AddSquare(double sum, float x) {
   const double v = Widen(x);
 #ifdef __CUDA_ARCH__
@@ -85,7 +85,7 @@ CASTOR_HD double AddSquare(double sum, float x) {
 #endif
 }
 
-// How a block of kThreads threads adds the squares of kTiles tiles, for kSums
+// Adds, in a block of kThreads threads, the squares of kTiles tiles, for kSums
 // rows of numbers at once.
 struct TileSquares {
   static constexpr int kPartialSums = 8;
@@ -116,8 +116,8 @@ struct TileSquares {
                             int64_t end, const Values& values,
                             const ExactSumWords (&sums)[kSums], int64_t label) {
     for (int round = 0; round < kRounds; ++round) {
-      // A tile's threads are neighbours in a warp, which needs no barrier of
-      // the block.
+      // A tile's threads are neighbours in a warp, so no barrier of the block
+      // is needed.
       block.EachUnsynced([&](int t) {
         const int64_t tile =
             first +

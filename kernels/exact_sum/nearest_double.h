@@ -1,5 +1,5 @@
-// What an exact sum comes to, on the host and on a GPU alike. Light: CUDA
-// sources include this.
+// Computes the value of an exact sum, on the host and on a GPU alike. Light,
+// since CUDA sources include it.
 #ifndef CASTOR_KERNELS_EXACT_SUM_NEAREST_DOUBLE_H_
 #define CASTOR_KERNELS_EXACT_SUM_NEAREST_DOUBLE_H_
 
@@ -10,15 +10,16 @@
 
 namespace castor::kernels {
 
-// ExactSum::kLimbs, which exact_sum.cc checks.
+// Equals ExactSum::kLimbs, which exact_sum.cc checks.
 inline constexpr int kExactLimbs = 68;
 
-// The double nearest to the sum over i of limbs[i] 2^(32 i - 1074), ties to
-// even; infinity beyond the range of doubles. Limbs are from 0 to 2^63.
+// Returns the double nearest to the sum over i of limbs[i] 2^(32 i - 1074),
+// ties to even; infinity beyond the range of doubles. Limbs are from 0 to 2^63.
 CASTOR_HD double NearestDouble(const int64_t* limbs) {
   // Digits of base 2^32 come from the lowest limb up; the last carry, which is
-  // below 2^32 too, is the digit above the last limb. The greatest that is not
-  // 0 is kept with the two below it, and whether any other was not 0.
+  // below 2^32 too, is the digit above the last limb. The loop keeps the
+  // highest digit that is not 0 with the two below it, and notes if any lower
+  // one is not 0.
   uint32_t digit = 0, below = 0, lowest = 0;
   bool rest = false;
   uint32_t top_digits[3] = {0, 0, 0};
@@ -55,8 +56,8 @@ CASTOR_HD double NearestDouble(const int64_t* limbs) {
     // A multiple of 2^-1074 below 2^53 of them is its own representation.
     bits = top < 0 ? 0 : top == 0 ? top_digits[0] : high;
   } else {
-    // The 64 bits from the greatest on: 53 of the mantissa, one of a half, and
-    // those below, of which only matters whether one is set.
+    // The 64 bits from the highest on: 53 of the mantissa, one for a half, and
+    // those below, of which it only matters if one is set.
     const uint64_t word =
         zeros == 0 ? high : high << zeros | top_digits[2] >> (32 - zeros);
     const bool sticky = (word & 0x3ff) != 0 ||
@@ -64,8 +65,8 @@ CASTOR_HD double NearestDouble(const int64_t* limbs) {
                         top_rest;
     uint64_t mantissa = word >> 11;
     if ((word >> 10 & 1) != 0 && (sticky || (mantissa & 1) != 0)) ++mantissa;
-    // The mantissa's own greatest bit adds 1 to the exponent's field, and so
-    // does a carry out of it.
+    // The mantissa's highest bit adds 1 to the exponent's field, and so does a
+    // carry out of it.
     bits = (static_cast<uint64_t>(highest - 52) << 52) + mantissa;
     const uint64_t infinity = uint64_t{0x7ff} << 52;
     if (bits > infinity) bits = infinity;

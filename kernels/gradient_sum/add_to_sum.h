@@ -1,4 +1,4 @@
-// The addition that ranks' exchange of gradients wants of a device
+// The addition for the ranks' exchange of gradients
 // (device/comm/device_parts.h).
 #ifndef CASTOR_KERNELS_GRADIENT_SUM_ADD_TO_SUM_H_
 #define CASTOR_KERNELS_GRADIENT_SUM_ADD_TO_SUM_H_

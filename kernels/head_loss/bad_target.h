@@ -1,4 +1,4 @@
-// What is said of a target outside of the vocabulary, on every device.
+// The error of a target outside of the vocabulary, on every device.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_BAD_TARGET_H_
 #define CASTOR_KERNELS_HEAD_LOSS_BAD_TARGET_H_
 
@@ -8,7 +8,7 @@
 
 namespace castor::kernels {
 
-// InvalidArgument.
+// Returns InvalidArgument.
 absl::Status BadTarget(int64_t target, int64_t row, int64_t vocabulary);
 
 }  // namespace castor::kernels

@@ -3,15 +3,15 @@
 //
 //   logits = x w^T; loss = -sum_n log softmax(logits)[n, target[n]]
 //
-// Backward forms each tile of logits again (one product more than with kept
-// logits, for N * V elements less of memory). A tile's rows of w are not needed
+// Backward computes each tile of logits again (one product more than with kept
+// logits, but N * V elements less of memory). A tile's rows of w are not needed
 // after it, so the gradient dw may take over w's place (dw == w).
 //
 // The gradients of a tile of logits are rounded to the operands' type before
 // they are multiplied, since matrix units take no mixed operands.
 //
-// The GPU's bits are not the host's: there the loss is summed in double in a
-// tree that the number of rows fixes.
+// The GPU's bits differ from the host's: there the loss is summed in double in
+// a tree that depends only on the number of rows.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 
@@ -47,7 +47,7 @@ struct HeadLossForwardArgs {
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides.
+  // Depends only on the shape.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;
   static absl::Status DescribeFault(const GpuFault& fault);
@@ -62,15 +62,15 @@ struct HeadLossBackwardArgs {
   // d(objective)/d(loss): the gradient of a row's logits is
   // (softmax - onehot) * loss_grad, and 0 for a row that takes no part.
   float loss_grad = 1;
-  void* dx = nullptr;  // [N, C]; null: not wanted
-  void* dw = nullptr;  // [V, C]; null: not wanted (frozen). May equal w.
+  void* dx = nullptr;  // [N, C]; null: not computed
+  void* dw = nullptr;  // [V, C]; null: not computed (frozen). May equal w.
   bool accumulate_dw = false;  // dw += ...; then dw != w
   void* workspace = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides.
+  // Depends only on the shape.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;
   static absl::Status DescribeFault(const GpuFault& fault);

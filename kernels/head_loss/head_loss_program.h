@@ -1,6 +1,6 @@
-// Cross-entropy over tiles of the vocabulary: what happens to a tile of logits
-// [N, W], which a matrix product has formed. A warp has a row, or a segment of
-// it, and needs no other warp: there is no barrier.
+// Cross-entropy over tiles of the vocabulary: the programs that process a tile
+// of logits [N, W], the result of a matrix product. A warp has a row, or a
+// segment of it, and needs no other warp, so there is no barrier.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 
@@ -16,29 +16,30 @@ namespace castor::kernels::cuda {
 inline constexpr int kHeadThreads = 256;
 inline constexpr int kHeadRows = kHeadThreads / kWarp;  // of a block
 
-// A row's logits are summed in segments of so many columns of the vocabulary,
-// whatever tiles they were formed in.
+// The columns of the vocabulary in one segment of a row's sum, independent of
+// tiles.
 inline constexpr int kHeadSegment = 512;
 
-// What is known of each segment of each row, and of the rows' targets.
+// The state of each segment of each row, and of the rows' targets.
 struct HeadSegments {
   float* max;     // [segments, N]
   float* sum;     // [segments, N] of exp(logit - max)
   float* target;  // [N] the target's logit
 };
 
-// A lane's part of kColumns logits that follow each other: runs of four, which
-// its warp reads 512 bytes at a time.
+// A lane's part of kColumns adjacent logits: runs of four, which its warp reads
+// 512 bytes at a time.
 template <int kColumns>
 struct LogitsOfLane {
   static constexpr int kRunsOfLane = kColumns / (kWarp * kRun);
   float at[kRunsOfLane][kRun];
 
-  // The first of run r's columns.
+  // Returns the first column of run r.
   CASTOR_HD static int Column(int lane, int r) {
     return (r * kWarp + lane) * kRun;
   }
-  // Takes `columns` logits from x, at a multiple of 16 bytes; -inf behind them.
+  // Loads `columns` logits from x, at a multiple of 16 bytes, and sets those
+  // after them to -inf.
   CASTOR_HD void LoadFrom(const float* x, int lane, int64_t columns) {
     if (columns >= kColumns) {
       CASTOR_UNROLL
@@ -56,8 +57,8 @@ struct LogitsOfLane {
   }
 };
 
-// Forward: a warp takes a segment of a row of the tile. A lane adds its logits
-// in order, the lanes' sums go through the warp's tree.
+// Forward: a warp processes a segment of a row of the tile. A lane adds its
+// logits in order, and the warp's tree adds the lanes' sums.
 struct HeadStatisticsProgram {
   static constexpr int kThreads = kHeadThreads;
   using Shared = NoShared;
@@ -75,7 +76,7 @@ struct HeadStatisticsProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    // A launch has less than 2^31 blocks; 64 bits would take a call to divide.
+    // A launch has fewer than 2^31 blocks; a 64-bit division would be a call.
     const uint32_t at = static_cast<uint32_t>(block.index());
     const uint32_t segment = at / static_cast<uint32_t>(row_blocks);
     const int64_t first_row =
@@ -99,7 +100,7 @@ struct HeadStatisticsProgram {
     block.EachUnsynced([&](int t) {
       sum[t] = 0.0f;
       if (first_row + t / kWarp >= rows) return;
-      // Nothing but -inf adds nothing.
+      // A segment of only -inf adds nothing.
       const float top = max[t] == MinusInfinity() ? 0.0f : max[t];
       CASTOR_UNROLL
       for (const auto& run : part[t].at) {
@@ -127,8 +128,7 @@ struct HeadStatisticsProgram {
   }
 };
 
-// lse: a thread takes all segments of its row together, in their order, in
-// double.
+// lse: a thread joins all segments of its row, in their order, in double.
 struct HeadLogSumExpProgram {
   static constexpr int kThreads = 128;
   using Shared = NoShared;
@@ -159,8 +159,8 @@ struct HeadLogSumExpProgram {
   }
 };
 
-// The summed loss: one block. Threads add strided rows, their sums go through
-// one tree.
+// The summed loss, in one block: threads add strided rows, and one tree adds
+// their sums.
 struct HeadFinishProgram {
   static constexpr int kThreads = 1024;
   struct Shared {
@@ -197,9 +197,9 @@ struct HeadFinishProgram {
 };
 
 // Backward: replaces a tile's logits by their gradients, (softmax - onehot) *
-// loss_grad, as T; a warp takes a row. Of 16 bits, a row of W gradients lies in
-// the first half of its logits' place: the warp's lanes have read a round's
-// columns before any of them writes, and what is written lies below what is
+// loss_grad, as T; a warp processes a row. With 16 bits, a row of W gradients
+// takes the first half of its logits' place: the warp's lanes have read a
+// round's columns before any of them writes, and writes lie below the logits
 // still to be read.
 template <class T>
 struct HeadGradientProgram {
@@ -221,7 +221,7 @@ struct HeadGradientProgram {
   CASTOR_HD void operator()(Block& block, Shared&) const {
     struct Row {
       float lse;
-      // The target's gradient needs these, where the tile has its column.
+      // For the target's gradient, if the tile has its column.
       int64_t column;
       float shifted;
       bool ignored;
@@ -264,8 +264,8 @@ struct HeadGradientProgram {
         Put(part[t], t % kWarp, columns - from, Gradients(n) + from);
       });
     }
-    // p - 1 without cancellation where p is nearly 1. The lane that wrote there
-    // does so again.
+    // Computes p - 1 without cancellation for p near 1. The lane that wrote
+    // there writes again.
     block.EachUnsynced([&](int t) {
       const int64_t n = block.index() * kHeadRows + t / kWarp;
       if (n >= rows || row[t].column < 0) return;

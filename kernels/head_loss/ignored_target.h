@@ -1,4 +1,4 @@
-// The target of a token that takes no part in the loss.
+// The target of a token that is not in the loss.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_IGNORED_TARGET_H_
 #define CASTOR_KERNELS_HEAD_LOSS_IGNORED_TARGET_H_
 

@@ -1,6 +1,6 @@
-// Initial values from a counter: element i of a parameter depends on the key
-// and i alone. They are formed on the host, whatever device trains, and so are
-// functions and no rows of kernels/operators.h.
+// Initial values from a counter-based generator: element i of a parameter
+// depends only on the key and i. They are computed on the host, whatever device
+// trains, so these are functions and no rows of kernels/operators.h.
 #ifndef CASTOR_KERNELS_INIT_INIT_H_
 #define CASTOR_KERNELS_INIT_INIT_H_
 

@@ -1,4 +1,4 @@
-// A chunk with the arrays that LAMB works on, for the tests of either device.
+// A chunk with the arrays of LAMB, for the tests of either device.
 #ifndef CASTOR_KERNELS_LAMB_CHUNK_FOR_TEST_H_
 #define CASTOR_KERNELS_LAMB_CHUNK_FOR_TEST_H_
 
@@ -13,7 +13,7 @@
 
 namespace castor::kernels {
 
-// Hyperparameters that differ in all.
+// Returns several different sets of hyperparameters.
 inline std::vector<LambHyper> LambHypers() {
   return {{.lr = 3e-3, .weight_decay = 0.01, .step = 7},
           {.lr = 1e-3,

@@ -1,5 +1,5 @@
 // LAMB's pass over one chunk, in two phases, since a parameter's step depends
-// on the norms of the whole parameter, of which a rank may have a shard only:
+// on the norms of the whole parameter, of which a rank may have only a shard:
 //
 //   measure   g = grad * grad_scale            (clipping and loss scale)
 //             m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
@@ -10,17 +10,16 @@
 //             1 where either norm is 0
 //             master -= lr * ratio * u
 //
-// Without bias correction both 1 - beta^t are 1. u is formed twice, with the
-// same bits, from the m and v that measure leaves: it takes no memory.
+// Without bias correction both 1 - beta^t are 1. u is computed twice, with the
+// same bits, from the m and v that measure leaves, so it takes no memory.
 // Source: You et al., "Large batch optimization for deep learning: training
 // BERT in 76 minutes", 2020, algorithm 2; the ratio's limits and their names
 // are DeepSpeed's. (DeepSpeed's own kernel takes the ratio of an u without bias
 // correction and corrects the step size instead, so that its first steps differ
 // unless bias_correction is off.)
 //
-// A step whose grad_scale is not finite is skipped: gradients are not looked
-// at, master, m and v stay as they are, the sums are left alone, and payload =
-// master rounded.
+// A step whose grad_scale is not finite is skipped: gradients are not read,
+// master, m and v and the sums stay unchanged, and payload = master rounded.
 //
 // Elementwise operations are rounded as kernels/lamb/cpu.cc says, sums are
 // exact from tiles of kNormTile elements on (kernels/exact_sum/exact_sum.h):
@@ -38,7 +37,7 @@
 
 namespace castor::kernels {
 
-// What is the same for every element of a range.
+// Hyperparameters of a range.
 struct LambHyper {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -51,7 +50,7 @@ struct LambHyper {
   double min_coeff = 0.01;
 };
 
-// What is added up of a parameter.
+// The sums over a parameter.
 enum LambSum { kLambParameter, kLambUpdate, kLambSums };
 
 // One range of elements with one hyper: a parameter's elements within a shard.
@@ -62,11 +61,11 @@ struct LambRange {
   LambHyper hyper = {};
 };
 
-// The moments of the elements in `ranges` of one chunk's arrays, and what they
-// add to their parameters' sums.
+// Updates the moments of the elements in `ranges` of one chunk's arrays, and
+// adds to their parameters' sums.
 struct LambMeasureArgs {
   DType dtype = DType::kFloat32;
-  // Gradients of type dtype; not looked at where there is a gradient_sum.
+  // Gradients of type dtype; not read if there is a gradient_sum.
   const void* payload = nullptr;
   const float* gradient_sum = nullptr;
   const float* master = nullptr;
@@ -76,8 +75,8 @@ struct LambMeasureArgs {
   const LambRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
   ExactSum* sums = nullptr;  // added to; on a GPU in its memory
-  // In host memory, may be null: becomes 1 where a moment is not finite. On a
-  // GPU nobody looks.
+  // In host memory, may be null: becomes 1 if a moment is not finite. Not
+  // checked on a GPU.
   int32_t* not_finite = nullptr;
 
   absl::Status Check() const;
@@ -85,7 +84,7 @@ struct LambMeasureArgs {
   absl::Status RunOnGpu(const ExecContext& context) const;
 };
 
-// The step of the same elements, once the sums are complete.
+// Makes the step of the same elements, once the sums are complete.
 struct LambApplyArgs {
   DType dtype = DType::kFloat32;
   void* payload = nullptr;  // the parameters, rounded from master
@@ -96,7 +95,7 @@ struct LambApplyArgs {
   const LambRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
   const double* sums = nullptr;  // the values of LambMeasureArgs::sums
-  // The same for master.
+  // As above, for master.
   int32_t* not_finite = nullptr;
 
   absl::Status Check() const;

@@ -13,7 +13,7 @@ namespace castor::kernels {
 struct LambRange;
 
 // The coefficients of one step of one range. Those in fp32 are formed in double
-// and rounded; how they are used is at the head of kernels/lamb/cpu.cc.
+// and rounded; the head of kernels/lamb/cpu.cc says how they are used.
 struct LambScalars {
   MomentScalars moments;
   float correction1_inverse = 1;
@@ -28,8 +28,8 @@ struct LambScalars {
 
 LambScalars MakeLambScalars(const LambRange& range);
 
-// -lr * ratio, formed in double and rounded, from the sums of squares of a
-// parameter and of its update. A NaN among them gives a NaN.
+// Returns -lr * ratio, computed in double and rounded, from the sums of squares
+// of a parameter and of its update. A NaN among them gives a NaN.
 CASTOR_HD float LambStepSize(const LambScalars& s, double parameter,
                              double update) {
   double ratio = 1;

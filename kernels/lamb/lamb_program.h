@@ -16,12 +16,12 @@
 
 namespace castor::kernels::cuda {
 
-// The ratio's numerator and denominator: LambSum, which cuda.cc checks.
+// The sums of a parameter; equals kLambSums, which cuda.cc checks.
 inline constexpr int kLambRows = 2;
 
 using LambPieces = RangePieces<LambScalars, 44>;
 
-// u of a parameter and its moments.
+// Returns u of a parameter and its moments.
 CASTOR_HD float LambDirection(const LambScalars& s, float p, float m, float v) {
   const float denominator = Add(Div(Sqrt(v), s.correction2_sqrt), s.eps);
   return Fma(s.weight_decay, p,
@@ -88,7 +88,7 @@ struct LambApplyProgram {
     const LambScalars& s = piece.scalars;
     const int64_t first =
         piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
-    // A step that is skipped (kernels/lamb/lamb.h) writes payload alone.
+    // A step that is skipped (kernels/lamb/lamb.h) writes only payload.
     const bool skip = !std::isfinite(*grad_scale);
     block.Each([&](int t) {
       if (t != 0) return;

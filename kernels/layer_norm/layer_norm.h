@@ -38,8 +38,8 @@ struct LayerNormForwardArgs {
   absl::Status RunOnGpu(const ExecContext& context) const;
 };
 
-// dx = the gradient of x alone, so that gamma's memory is free for gamma's own
-// gradient after it.
+// dx = the gradient of x only. gamma is not needed after it, so that gamma's
+// gradient can take its memory.
 struct LayerNormBackwardInputArgs {
   LayerNormShape shape;
   const void* dy = nullptr;
@@ -58,7 +58,8 @@ struct LayerNormBackwardInputArgs {
 };
 
 // dgamma = sum_n dy * xhat and dbeta = sum_n dy, summed over rows in fixed
-// tiles, where xhat = (x - mean) * rstd. Either may be null: it is not wanted.
+// tiles, where xhat = (x - mean) * rstd. Either may be null, and is not
+// computed then.
 struct LayerNormBackwardParametersArgs {
   LayerNormShape shape;
   const void* dy = nullptr;
@@ -67,7 +68,7 @@ struct LayerNormBackwardParametersArgs {
   const float* rstd = nullptr;
   void* dgamma = nullptr;
   void* dbeta = nullptr;
-  bool accumulate = false;  // the sums are added to what is there
+  bool accumulate = false;  // adds the sums
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;

@@ -1,16 +1,16 @@
 // Matrix products.
 //
 // Sums are formed in fp32, also of 16-bit operands, whose result is rounded
-// once to nearest even. The work is cut into tiles by the shapes alone, so the
-// bits of a result do not depend on the number of threads. On the host bf16 is
-// multiplied by the processor's own instructions where it has them, which take
-// subnormal numbers for 0 (kernels/cpu/bf16_gemm.h); otherwise, and in fp16,
+// once to nearest even. The work is cut into tiles only by shapes, so the bits
+// of a result do not depend on the number of threads. On the host bf16 is
+// multiplied by the processor's own instructions if it has them, which treat
+// subnormal numbers as 0 (kernels/cpu/bf16_gemm.h); otherwise, and in fp16,
 // operands are widened to fp32.
 //
 // On a GPU the products are cuBLASLt's, whose bits are not the host's: fp32 is
-// multiplied in fp32, never in TF32. Operands must lie on multiples of 16
-// bytes, which all of the runtime's do, since cuBLASLt would choose its
-// algorithm by it; others are refused (InvalidArgument).
+// multiplied in fp32, never in TF32. Operands must be aligned to 16 bytes, as
+// all of the runtime's are, since cuBLASLt would choose its algorithm by the
+// alignment; others are refused (InvalidArgument).
 #ifndef CASTOR_KERNELS_MATMUL_MATMUL_H_
 #define CASTOR_KERNELS_MATMUL_MATMUL_H_
 
@@ -44,7 +44,7 @@ struct MatmulArgs {
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
   int64_t CpuWorkspaceBytes() const;  // 0
-  int64_t GpuWorkspaceBytes() const;  // by m and n alone, 1 to 32 MiB
+  int64_t GpuWorkspaceBytes() const;  // depends on m and n, 1 to 32 MiB
 };
 
 }  // namespace castor::kernels

@@ -1,4 +1,4 @@
-// What is left of a product whose depth is 0.
+// The product of depth 0: fills rows.
 #ifndef CASTOR_KERNELS_MATMUL_MATMUL_PROGRAM_H_
 #define CASTOR_KERNELS_MATMUL_MATMUL_PROGRAM_H_
 

@@ -1,5 +1,5 @@
-// A product on the host whose operands and result differ in type.
-// Fused operators need it that keep fp32 in their workspace.
+// A product on the host whose operands and result differ in type. Used by fused
+// operators that keep fp32 in their workspace.
 #ifndef CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
 #define CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
 
@@ -14,8 +14,8 @@ struct MatmulTypes {
   DType result = DType::kFloat32;  // and of the bias
 };
 
-// Does what MatmulArgs::RunOnCpu does with `args`, but for args.dtype, which is
-// not looked at. The caller answers for what Check asks.
+// Does the same as MatmulArgs::RunOnCpu with `args`, but ignores args.dtype.
+// The caller must have checked the arguments.
 absl::Status MixedMatmul(const ExecContext& context, const MatmulArgs& args,
                          const MatmulTypes& types);
 

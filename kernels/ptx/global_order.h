@@ -1,18 +1,19 @@
-// What orders the threads of a launch that touch one place of global memory.
-// Two of different threads, of which one writes, are a race whatever the values
-// and however the machine happens to run blocks, unless between them lies
+// Tracks the order of accesses to global memory by the threads of a launch. Two
+// accesses of one place by different threads, one of which writes, are a race,
+// whatever the values and the order in which the machine runs blocks, unless
+// between them is
 //
 //   * a barrier of their block, or one of their warp, or
-//   * a chain of releases and acquires from block to block: what a thread did,
-//     its warp before its lanes met last, and its block before its last
-//     barrier, is known to whoever reads the value that the thread's
-//     red.release has left, or one that atomics made of it, with ld.relaxed or
-//     an atomic, and has a fence.acq_rel behind it; to the other lanes of his
-//     warp when they have met, to other warps behind a barrier.
+//   * a chain of releases and acquires from block to block. A thread releases
+//     by red.release its own accesses, those of its warp before its lanes met
+//     last, and those of its block before its last barrier. A thread acquires
+//     them that reads the released value, or one that atomics made of it, with
+//     ld.relaxed or an atomic, followed by a fence.acq_rel; the other lanes of
+//     its warp acquire them when they have met, other warps after a barrier.
 //
 // Atomics, and loads like them, at one place are no race with each other.
 //
-// Two bytes are the smallest place: accesses of single bytes are not watched.
+// Two bytes are the smallest place: accesses of single bytes are not tracked.
 #ifndef CASTOR_KERNELS_PTX_GLOBAL_ORDER_H_
 #define CASTOR_KERNELS_PTX_GLOBAL_ORDER_H_
 
@@ -27,15 +28,16 @@ namespace castor::kernels::ptx {
 
 inline constexpr int kMostWarps = 32;  // of a block
 
-// How far a warp has come: from 1 on, one more wherever its lanes meet.
+// A warp's time: from 1 on, one more each time its lanes meet.
 using WarpTime = uint32_t;
 
-// What is known to have happened: all that threads of the launch did before a
-// time. Keys are (block * 64 + warp) * 64 + lane; lane kLanes stands for the
-// warp, warp kMostWarps for the block, whose time is that of its barriers.
+// The times before which all accesses of threads of the launch are known to
+// have happened. Keys are (block * 64 + warp) * 64 + lane; lane kLanes stands
+// for the warp, warp kMostWarps for the block, whose time is that of its
+// barriers.
 using Known = std::unordered_map<uint64_t, WarpTime>;
 
-// Who touched which place, in one launch.
+// The accesses to all places in one launch.
 class GlobalOrder {
  public:
   static constexpr int64_t kMostBlocks = (1 << 21) - 1;
@@ -46,7 +48,7 @@ class GlobalOrder {
   static constexpr int64_t kGrain = 2;  // bytes
   static constexpr int64_t kPageBytes = 4096;
 
-  // Who was at a place, and when.
+  // An access to a place: its thread and time.
   struct Visit {
     static constexpr uint32_t kSeveralBlocks = kMostBlocks;
     static constexpr uint32_t kSeveralWarps = kMostWarps;
@@ -71,36 +73,37 @@ class GlobalOrder {
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_number_ = ~uint64_t{0};
   Page* last_page_ = nullptr;
-  // What those have left who released at an address.
+  // The released knowledge at each address.
   std::unordered_map<uint64_t, Known> released_;
 };
 
 // A block's threads.
 class BlockOrder {
  public:
-  // `launch` outlives this. BlockOrder is for the launch's block `block`, which
-  // has not begun.
+  // Makes the order of the launch's block `block`, which has not begun.
+  // `launch` outlives it.
   BlockOrder(GlobalOrder* launch, int64_t block);
 
-  // Whether a thread's access, of an atomic or a load like one or of another
-  // instruction, is no race.
+  // Returns true if a thread's access is no race. `atomic`: it is an atomic, or
+  // a load like one.
   bool Touch(uint64_t address, int64_t bytes, int warp, int lane, bool write,
              bool atomic);
 
-  // The thread has read what atomics left at an address ...
+  // Notes that the thread has read a value of atomics at an address.
   void Look(uint64_t address, int warp, int lane);
-  // ... and knows behind a fence what those knew who released it.
+  // Notes a fence, by which the thread acquires what was released at the
+  // addresses that it has read.
   void Fence(int warp, int lane);
   void Release(uint64_t address, int warp, int lane);
 
-  // The lanes of a warp, or all threads, have met.
+  // Note that the lanes of a warp, or all threads of the block, have met.
   void MeetInWarp(int warp);
   void Meet();
 
  private:
   using Visit = GlobalOrder::Visit;
 
-  // Whether the thread knows that the visit is over.
+  // Returns true if the thread knows that the visit is over.
   bool Knows(const Visit& visit, int warp, int lane) const;
   bool Knows(uint64_t key, WarpTime time, int warp, int lane) const;
   void NoteRead(Visit* read, const Visit& mine);
@@ -109,9 +112,8 @@ class BlockOrder {
   const uint32_t block_;
   WarpTime barriers_ = 1;
   std::array<WarpTime, kMostWarps> time_, at_barrier_;  // of each warp
-  // These say how far the work of other blocks is known: to all warps, to a
-  // warp's lanes besides, to one of its lanes (by warp * kLanes + lane), and to
-  // that lane behind its next fence.
+  // Knowledge of other blocks' work: of all warps, of all lanes of a warp, of
+  // one lane (by warp * kLanes + lane), and of that lane after its next fence.
   Known known_;
   std::array<Known, kMostWarps> known_to_warp_;
   std::unordered_map<int, Known> known_to_lane_, seen_;

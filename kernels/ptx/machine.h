@@ -1,25 +1,24 @@
-// A machine for PTX, on the host and for tests: it runs what nvcc made of our
-// kernels, so that fragments, addresses, predicates and launch parameters of
-// the compiled code are held against the same oracles as the emulation's
-// (kernels/cuda/emulated_block.h), which compiles the source again.
+// A machine that interprets PTX on the host, for tests. It runs kernels as nvcc
+// compiled them, so that fragments, addresses, predicates and launch parameters
+// of the compiled code are tested against the same oracles as the emulation
+// (kernels/cuda/emulated_block.h), which compiles the source for the host.
 //
-// Blocks run one after the other, or a few at once, one of which, chosen at
-// random, goes on to its next barrier, or to where it waits for others
-// (nanosleep); in each the warps go one after the other to their next barrier.
-// The lanes of a warp run together where they are at the
-// same instruction; those at the lowest address go first, so that lanes that
-// parted meet again. An instruction in which lanes exchange values waits until
-// all of its lanes are there; that some never come is an error, as is a barrier
-// that some threads do not reach.
+// Blocks run one after the other, or a few at once: then one, chosen at random,
+// runs to its next barrier, or to where it waits for others (nanosleep). In
+// each block the warps run one after the other to their next barrier. The lanes
+// of a warp run together if they are at the same instruction; those at the
+// lowest address go first, so that lanes that diverged meet again. An
+// instruction in which lanes exchange values waits until all of its lanes are
+// there; it is an error if some never come, or do not reach a barrier.
 //
 // Rounding. Additions, products, fused products, divisions, square roots and
-// conversions round as PTX says, exactly. Where PTX leaves an error, the
-// machine is wrong on purpose, by an amount that its operand decides:
+// conversions round as PTX says, exactly. Where PTX allows an error, the
+// machine makes one on purpose, by an amount that depends on the operand:
 // ex2.approx by up to two units in the last place and rcp.approx by up to one,
-// which is what our kernels count on (kernels/cuda/portable.h); ".ftz" takes
+// the bounds on which the kernels rely (kernels/cuda/portable.h); ".ftz" takes
 // denormal operands and results for zeros. mma adds its 16 products and the
-// accumulator in fp64 and rounds once, towards zero; a GPU's units round as
-// they like. A NaN's own bits may differ.
+// accumulator in fp64 and rounds once, towards zero; the rounding of a GPU's
+// units is not specified. A NaN's own bits may differ.
 //
 // Barriers. A barrier of the block is *needed* where a launch has two accesses
 // of shared memory by different threads, of which one writes, and nothing but
@@ -30,8 +29,8 @@
 // (warp.h), in global memory that, or what blocks release and acquire
 // (global_order.h).
 //
-// What this cannot show: machine code that NVIDIA's assembler makes of PTX, the
-// order in which a GPU runs warps, and its speed.
+// The machine cannot show the machine code that NVIDIA's assembler makes of
+// PTX, the order in which a GPU runs warps, or its speed.
 #ifndef CASTOR_KERNELS_PTX_MACHINE_H_
 #define CASTOR_KERNELS_PTX_MACHINE_H_
 
@@ -45,9 +44,9 @@
 
 namespace castor::kernels::ptx {
 
-// In which order blocks, and the warps of a block, are run: a program whose
-// results differ between them has a race. Copies that a program does not wait
-// for (cp.async) land at once in the first order, and as late as they may in
+// The order in which blocks, and the warps of a block, are run. A program whose
+// results depend on it has a race. Copies that a program does not wait for
+// (cp.async) are done at once in the first order, and as late as possible in
 // the others.
 enum class Order { kForward, kBackward, kInterleaved };
 
@@ -59,15 +58,16 @@ struct Launch {
   int64_t blocks_at_once = 1;
 };
 
-// Which barriers of a program were needed in launches so far: element i is of
-// the instruction Program::code[i].
+// The barriers of a program that were needed in launches so far: element i
+// belongs to the instruction Program::code[i].
 using NeededBarriers = std::vector<bool>;
 
 // Runs a grid to its end. Registers of the first block, and shared memory of
 // every block, are full of ones at first, which are NaNs. `parameters` are the
 // kernel's, as a driver lays them out. InvalidArgument: the launch does not fit
-// the kernel; Internal: what the program did wrong, with block, thread and
-// instruction. Null, or adds to `needed` what this launch shows.
+// the kernel; Internal: an error of the program, with block, thread and
+// instruction. Adds the barriers that this launch needed to `needed`, unless
+// that is null.
 absl::Status Run(const Program& program, const Launch& launch,
                  absl::Span<const uint8_t> parameters,
                  const GlobalMemory& memory, NeededBarriers* needed = nullptr);

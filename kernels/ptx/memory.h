@@ -14,7 +14,7 @@ class GlobalMemory {
   void Add(const void* begin, int64_t bytes);
   void Remove(const void* begin);
 
-  // Whether these bytes lie in one allocation.
+  // Returns true if these bytes lie in one allocation.
   bool Contains(uint64_t address, int64_t bytes) const {
     if (address >= begin_ && address <= end_ &&
         static_cast<int64_t>(end_ - address) >= bytes) {
@@ -27,7 +27,7 @@ class GlobalMemory {
   bool Look(uint64_t address, int64_t bytes) const;
 
   std::map<uint64_t, uint64_t> ends_;  // by their beginning
-  // The allocation that was asked for last. One thread uses this.
+  // The last allocation that was looked up. Only one thread uses this.
   mutable uint64_t begin_ = 1, end_ = 0;
 };
 

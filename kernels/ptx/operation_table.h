@@ -1,5 +1,5 @@
-// How operations are entered in the table (operations.h). Included by the files
-// that define them.
+// Helpers that add operations to the table (operations.h), for the files that
+// define them.
 #ifndef CASTOR_KERNELS_PTX_OPERATION_TABLE_H_
 #define CASTOR_KERNELS_PTX_OPERATION_TABLE_H_
 

@@ -9,7 +9,7 @@
 
 namespace castor::kernels::ptx {
 
-// How an instruction is written.
+// The syntax of an instruction.
 enum class Form : uint8_t {
   kPlain,    // op d, a, b, ...
   kLoad,     // op d, [a]; op {d, ...}, [a]
@@ -30,7 +30,7 @@ struct Operation {
   std::vector<int> widths = {};
 };
 
-// Null: there is none of this name.
+// Returns null if there is no operation of this name.
 const Operation* FindOperation(absl::string_view name);
 
 }  // namespace castor::kernels::ptx

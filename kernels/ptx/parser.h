@@ -9,8 +9,8 @@
 namespace castor::kernels::ptx {
 
 // Fills `program`, whose text is the kernel's, from ".entry" to its last brace.
-// `header` is the module's text before its first kernel. Unimplemented, with
-// what it does not know.
+// `header` is the module's text before its first kernel. Unimplemented: names
+// the text that it does not know.
 absl::Status ParseKernel(absl::string_view header, Program* program);
 
 }  // namespace castor::kernels::ptx

@@ -1,10 +1,10 @@
 // PTX, the text that nvcc makes of a kernel for a driver to compile ("Parallel
 // Thread Execution ISA", NVIDIA), read into a form that machine.h can run.
 //
-// It knows what nvcc makes of our kernels and no more: an instruction,
-// directive or operand that it does not know is an error that names it. What is
-// not in the text, as registers and their spills or the order of instructions
-// in machine code, is chosen by NVIDIA's assembler and not seen here.
+// It knows only the PTX of our kernels: an unknown instruction, directive or
+// operand is an error that names it. Registers and their spills, or the order
+// of instructions in machine code, are not in the text: NVIDIA's assembler
+// chooses them.
 #ifndef CASTOR_KERNELS_PTX_PROGRAM_H_
 #define CASTOR_KERNELS_PTX_PROGRAM_H_
 
@@ -36,7 +36,7 @@ struct Operand {
   int32_t bytes = 0;   // of one lane's value: 2, 4 or 8; 1: a predicate
 };
 
-// What an instruction's name says. `execute` does it for the lanes of
+// The meaning of an instruction's name. `execute` executes it for the lanes of
 // warp.mask() and reports errors by warp.Fail.
 using Execute = void (*)(Warp& warp, const Instruction& instruction);
 
@@ -62,14 +62,14 @@ struct Instruction {
   absl::string_view text;  // of Program::text
 };
 
-// Bytes that every lane has at a place of the register file from the start.
+// A constant of every lane at a place of the register file.
 struct Constant {
   int32_t place;
   int32_t bytes;  // of a lane's value, as Operand::bytes
   uint64_t value;
 };
 
-// One kernel. It moves, but is not copied: instructions point into it.
+// A kernel. It can be moved but not copied, since instructions point into it.
 struct Program {
   Program() = default;
   Program(Program&&) = default;
@@ -91,15 +91,16 @@ struct Program {
   int64_t most_threads = 0;     // .maxntid; 0: not said
 };
 
-// The kernels of a text: PTX files one behind the other, as cuobjdump -ptx
-// prints those of an archive.
+// The kernels of a text of concatenated PTX files, as cuobjdump -ptx prints
+// those of an archive.
 class Library {
  public:
-  // Remembers where kernels are. InvalidArgument: a kernel has no end.
+  // Finds the kernels. InvalidArgument: a kernel has no end.
   static absl::StatusOr<Library> Create(std::string text);
 
   // Parses one kernel, whose text, from ".entry" to its last brace, `edit` may
-  // change before. NotFound; Unimplemented, with what it does not know.
+  // change before. NotFound: there is no such kernel. Unimplemented: names the
+  // text that the parser does not know.
   using Edit = std::function<void(const std::string& name, std::string* text)>;
   absl::StatusOr<Program> Find(absl::string_view name,
                                const Edit& edit = nullptr) const;

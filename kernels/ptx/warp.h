@@ -1,5 +1,5 @@
-// What a running warp has: registers, shared memory, and copies under way. Used
-// by operations.
+// The state of a running warp, on which operations work: registers, shared
+// memory, and copies under way.
 #ifndef CASTOR_KERNELS_PTX_WARP_H_
 #define CASTOR_KERNELS_PTX_WARP_H_
 
@@ -20,9 +20,9 @@ namespace castor::kernels::ptx {
 
 enum class Space : uint8_t { kGlobal, kShared, kParameter };
 
-// A block's shared memory. It knows who wrote and read what: two threads at one
-// place, of which one writes, are a race whatever the values, unless a barrier
-// of the block, or one of their warp, lies between them.
+// A block's shared memory. It tracks reads and writes: accesses of one place by
+// two threads, one of which writes, are a race, whatever the values, unless a
+// barrier of the block, or one of their warp, is between them.
 class SharedMemory {
  public:
   explicit SharedMemory(int64_t bytes)
@@ -33,21 +33,21 @@ class SharedMemory {
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
   uint8_t* at(uint64_t address) { return bytes_.data() + address; }
 
-  // Garbage, before a block begins.
+  // Fills the memory with garbage, before a block begins.
   void Reset();
-  // All threads are at the barrier that is instruction `at` of the program; -1:
-  // at several.
+  // Notes that all threads are at the barrier that is instruction `at` of the
+  // program; -1: at several.
   void Barrier(int32_t at) {
     if (at != barrier_at_ || at < 0) alone_since_ = barriers_;
     barrier_at_ = at;
     ++barriers_;
   }
-  // The barriers without which there would have been a race, if anybody wants
-  // to know (machine.h).
+  // Sets where to note the barriers without which there would have been a race
+  // (machine.h); null: nowhere.
   void set_needed(std::vector<bool>* needed) { needed_ = needed; }
   void BarrierOfWarp(int warp) { ++barriers_of_warp_[warp]; }
 
-  // Whether the access is no race. The bytes are within the memory.
+  // Returns true if the access is no race. The bytes are within the memory.
   bool Touch(uint64_t address, int64_t bytes, int warp, int lane, bool write) {
     const Visit mine = barriers_ << 32 |
                        uint64_t{barriers_of_warp_[warp]} << 16 |
@@ -75,8 +75,8 @@ class SharedMemory {
  private:
   static constexpr int64_t kGrain = 2;  // bytes; the smallest of our accesses
 
-  // Who was at a place last, and when: the block's barriers before it in the
-  // upper 32 bits, its warp's in 16, the warp and the lane in 8 each.
+  // The last access to a place: the number of the block's barriers before it in
+  // the upper 32 bits, of its warp's in 16, the warp and the lane in 8 each.
   using Visit = uint64_t;
   static constexpr Visit kSeveralLanes = 0xff;
   static constexpr Visit kSeveralWarps = 0xffff;
@@ -84,14 +84,14 @@ class SharedMemory {
   static bool SameWarp(Visit a, Visit b) {
     return (a >> 8 & 0xff) == (b >> 8 & 0xff);
   }
-  // Whether two are of different threads, with no barrier between them.
+  // Returns true if two are of different threads, with no barrier between them.
   static bool Meet(Visit a, Visit b) {
     if (a >> 32 != b >> 32 || a == b) return false;
     return !SameWarp(a, b) || a >> 16 == b >> 16;
   }
 
-  // Whether two are of different threads, and the barrier at barrier_at_ is all
-  // that lies between them, once or several times.
+  // Returns true if two are of different threads, with only the barrier at
+  // barrier_at_ between them, once or several times.
   bool ApartByOneBarrier(Visit before, Visit mine) const {
     if (barrier_at_ < 0 || before >> 32 < alone_since_ ||
         before >> 32 == barriers_) {
@@ -110,27 +110,27 @@ class SharedMemory {
   std::array<uint16_t, 32> barriers_of_warp_ = {};
 };
 
-// What all warps of a launch share.
+// The state that all warps of a launch share.
 struct BlockState {
   const GlobalMemory& global;
   absl::Span<const uint8_t> parameters;
   SharedMemory& shared;
   bool copies_land_late;
-  // What the block that runs knows of the work of others.
+  // The running block's knowledge of the work of others.
   std::optional<BlockOrder> order;
 };
 
 class Warp {
  public:
-  // A warp of blocks of `threads`, of which there are `blocks`. Its registers
-  // are full of ones.
+  // Makes a warp of `blocks` blocks of `threads`. Its registers are full of
+  // ones.
   Warp(const Program& program, BlockState& block, int index, uint32_t threads,
        uint32_t blocks);
 
-  // A new block begins. Registers keep what the last one left there.
+  // Begins a new block. Registers keep the values of the last one.
   void Reset(uint32_t block);
 
-  // The values of an operand, one for each lane.
+  // Returns the values of an operand, one for each lane.
   template <class T>
   T* Values(const Operand& operand) {
     return reinterpret_cast<T*>(registers_.data() + operand.place);
@@ -143,19 +143,21 @@ class Warp {
   LaneMask mask() const { return mask_; }
   void set_mask(LaneMask mask) { mask_ = mask; }
 
-  // Where these bytes are, for an access by `lane`; null after a failure.
+  // Returns the address of these bytes for an access by `lane`; null after a
+  // failure.
   uint8_t* Reach(Space space, int lane, uint64_t address, int64_t bytes,
                  bool write);
-  // As Reach, in global memory, for an atomic, or a load that is like one.
+  // Does the same in global memory, for an atomic, or a load like one.
   uint8_t* ReachAtomically(int lane, uint64_t address, int64_t bytes,
                            bool write);
 
-  // A lane's copy of 16 bytes into shared memory, the last of which are zeros.
+  // Starts a lane's copy of 16 bytes into shared memory: `bytes` from `from`,
+  // then zeros.
   void StartCopy(int lane, uint64_t to, const uint8_t* from, int64_t bytes);
-  // The copies of the lanes of mask() have landed.
+  // Finishes the copies of the lanes of mask().
   void FinishCopies();
 
-  // The lanes of mask() have met.
+  // Notes that the lanes of mask() have met.
   void Barrier() {
     block_.shared.BarrierOfWarp(index_);
     block_.order->MeetInWarp(index_);
@@ -170,7 +172,7 @@ class Warp {
     block_.order->Release(address, index_, lane);
   }
 
-  // The first failure stays.
+  // Fails the warp; the first failure stays.
   void Fail(int lane, const std::string& what);
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
@@ -184,7 +186,7 @@ class Warp {
     int64_t bytes;
   };
   void Land(const Copy& copy);
-  // Where these bytes are; null after a failure.
+  // Returns the address of these bytes; null after a failure.
   uint8_t* Find(Space space, int lane, uint64_t address, int64_t bytes,
                 bool write);
   uint8_t* Race(int lane, const char* name, uint64_t address, int64_t bytes,

@@ -22,8 +22,8 @@ struct RmsNormShape {
   DType dtype = DType::kFloat32;
 };
 
-// y = the normalised x; rstd is kept for backward. Where the sum of a row's
-// squares is beyond fp32, rstd is 0.
+// y = the normalised x; rstd is kept for backward. If the sum of a row's
+// squares overflows fp32, rstd is 0.
 struct RmsNormForwardArgs {
   RmsNormShape shape;
   float epsilon = 0;
@@ -64,7 +64,7 @@ struct RmsNormBackwardParametersArgs {
   const void* x = nullptr;
   const float* rstd = nullptr;
   void* dgamma = nullptr;
-  bool accumulate = false;  // the sum is added to what is there
+  bool accumulate = false;  // adds the sum
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;

@@ -1,11 +1,11 @@
-// Rotary position embedding: turns pairs of a head's channels by angles that
+// Rotary position embedding: rotates pairs of a head's channels by angles that
 // grow with the position.
 //
 // With c and s the cosine and sine for the row's position and the pair,
 //   y[d]         = x[d] c - x[d + R / 2] s
 //   y[d + R / 2] = x[d + R / 2] c + x[d] s      for d in [0, R / 2),
 //   y[d]         = x[d]                         for d in [R, D).
-// Its derivative is the same turn by the opposite angle: dx from dy with -s.
+// Its derivative is the rotation by the opposite angle: dx from dy with -s.
 // Source: Su et al., "RoFormer: Enhanced transformer with rotary position
 // embedding", 2021; the pairs are those of transformers' rotate_half, not
 // neighbours as in the paper.
@@ -33,9 +33,9 @@ struct RotaryArgs {
   int64_t heads = 1;      // H
   int64_t head_size = 2;  // D
   int64_t channels = 2;   // R <= D, even: those that turn
-  // Elements from one row of x (and y) to the next; at least H D. More: the
-  // heads lie in a wider matrix, such as packed queries, keys and values, of
-  // which the rest is left alone.
+  // Elements from one row of x (and y) to the next; at least H D. If more, the
+  // heads are a part of a wider matrix, such as packed queries, keys and
+  // values, the rest of which is not written.
   int64_t stride = 2;
   int64_t begin = 0;  // position of each sequence's first row
   const float* cos = nullptr;

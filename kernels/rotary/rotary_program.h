@@ -1,9 +1,9 @@
 // Rotary position embedding, with the bits of the host's (cpu.cc).
 //
 // A block has some whole rows. A row is cut into pieces: for each head its
-// pairs, then, unless they are in their place, the channels that do not turn.
-// Pieces are runs of kRun pairs (or channels) where sizes and addresses allow
-// that, single ones elsewhere; neighbouring threads take neighbours.
+// pairs, then, unless y is x, the channels that are not rotated. Pieces are
+// runs of kRun pairs (or channels) if sizes and addresses allow that, else
+// single ones; neighbouring threads take neighbours.
 #ifndef CASTOR_KERNELS_ROTARY_ROTARY_PROGRAM_H_
 #define CASTOR_KERNELS_ROTARY_ROTARY_PROGRAM_H_
 
@@ -28,10 +28,10 @@ struct RotaryProgram {
   const T* x;
   T* y;
 
-  // A head's pieces, and a row's.
+  // The number of pieces of a head, and of a row.
   CASTOR_HD int HeadPieces() const { return (half + copied) / kWidth; }
   CASTOR_HD int RowPieces() const { return heads * HeadPieces(); }
-  // So many rows that each thread has a few pieces.
+  // Returns the rows of a block, such that each thread has a few pieces.
   CASTOR_HD int BlockRows() const {
     return Max(1, 4 * kThreads / Max(1, RowPieces()));
   }
@@ -44,7 +44,7 @@ struct RotaryProgram {
     const int64_t first = block.index() * BlockRows();
     const int pieces =
         static_cast<int>(Min<int64_t>(BlockRows(), rows - first)) * RowPieces();
-    // This is the place of the block's first row within its sequence.
+    // The place of the block's first row within its sequence.
     const int at = static_cast<int>(first % length);
     block.EachUnsynced([&](int t) {
       for (int i = t; i < pieces; i += kThreads) {
@@ -80,8 +80,8 @@ struct RotaryProgram {
     }
   }
 
-  // The pairs whose first channels begin at element e, by the angles from
-  // element `at` of the tables.
+  // Rotates the pairs whose first channels begin at element e, by the angles
+  // from element `at` of the tables.
   CASTOR_HD void Turn(int64_t e, int64_t at) const {
     const auto a = LoadPiece(x + e);
     const auto b = LoadPiece(x + e + half);

@@ -1,11 +1,11 @@
-// What the tests of operators on a GPU share. Each suite is run twice: on the
-// programs as the host runs them, thread after thread, and on a GPU.
+// The common parts of the tests of operators on a GPU. Each suite is run twice:
+// with the programs emulated on the host, and on a GPU.
 //
-// There are two kinds of operators. Those that give the host's bits are
-// compared with the host's kernels bit by bit (ExactOperatorTest); the host's
-// own tests compare these with an oracle. The bits of the others (products,
-// exponentials) may differ: they are compared with the host's, or with double,
-// within what rounding explains, and are the same in every order of threads
+// There are two kinds of operators. Those with the host's bits are compared
+// with the host's kernels bit by bit (ExactOperatorTest); the host's own tests
+// compare these with an oracle. The bits of the others (products, exponentials)
+// may differ: they are compared with the host's results, or with double, within
+// rounding errors, and must be the same in every order of threads
 // (NearOperatorTest).
 #ifndef CASTOR_KERNELS_TESTING_GPU_OPERATOR_TEST_H_
 #define CASTOR_KERNELS_TESTING_GPU_OPERATOR_TEST_H_
@@ -35,8 +35,8 @@ using cuda::TestDevice;
 inline constexpr int64_t kGpuTestSizes[] = {0,   1,    2,    3,    255, 256,
                                             257, 2047, 2048, 2049, 5000};
 
-// The parameter says whether all operands are aligned, so that they are read in
-// runs, or none is; a suite is instantiated with both by
+// The parameter is true if all operands are aligned, so that they are read in
+// runs, and false if none is; a suite is instantiated with both by
 //
 //   INSTANTIATE_TEST_SUITE_P(Operands, NAME, testing::Bool(), AlignmentName);
 class ExactOperatorTest : public testing::TestWithParam<bool> {
@@ -47,8 +47,8 @@ class ExactOperatorTest : public testing::TestWithParam<bool> {
     }
   }
 
-  // An array of random numbers; it begins `shift` elements behind an aligned
-  // place, unless all are aligned.
+  // Returns an array of random numbers that begins `shift` elements after an
+  // aligned address, unless all are aligned.
   GuardedBuffer Normal(DType dtype, int64_t size, int64_t shift) {
     GuardedBuffer x = Empty(dtype, size, shift);
     x.FillNormal(random_);
@@ -57,7 +57,7 @@ class ExactOperatorTest : public testing::TestWithParam<bool> {
   GuardedBuffer Empty(DType dtype, int64_t size, int64_t shift = 0) {
     return GuardedBuffer(dtype, size, Shift(shift));
   }
-  // A copy of x.
+  // Returns a copy of x.
   GuardedBuffer Like(const GuardedBuffer& x, int64_t shift) {
     GuardedBuffer copy = Empty(x.dtype(), x.size(), shift);
     copy.CopyFrom(x);
@@ -77,7 +77,7 @@ inline std::string AlignmentName(const testing::TestParamInfo<bool>& info) {
   return info.param ? "aligned" : "anywhere";
 }
 
-// NaNs are equal, whichever they are.
+// Expects equal bits; all NaNs are equal.
 inline void ExpectSame(const GuardedBuffer& got, const GuardedBuffer& expected,
                        const char* what) {
   ASSERT_TRUE(got.GuardsIntact()) << what;
@@ -114,7 +114,8 @@ inline GuardedBuffer CopyOf(const GuardedBuffer& x) {
   return copy;
 }
 
-// |got - expected| <= tolerance (floor + |expected|); NaNs where they belong.
+// Expects |got - expected| <= tolerance (floor + |expected|), and NaNs at the
+// same places.
 inline void ExpectNear(const GuardedBuffer& got, const GuardedBuffer& expected,
                        double tolerance, double floor,
                        const std::string& what) {

@@ -17,8 +17,8 @@ namespace castor::kernels {
 
 class GuardedBuffer {
  public:
-  // Starts `shift` elements behind a 64-byte boundary, filled with NaNs: what
-  // is read before it is written shows.
+  // Makes an array that starts `shift` elements after a 64-byte boundary,
+  // filled with NaNs, so that a read before the first write shows.
   GuardedBuffer(DType dtype, int64_t size, int64_t shift = 0)
       : dtype_(dtype),
         size_(size),
@@ -32,10 +32,10 @@ class GuardedBuffer {
   }
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
-  // The bytes stay where they are.
+  // The bytes keep their address.
   GuardedBuffer(GuardedBuffer&&) = default;
 
-  // Room for `bytes`, as fp32.
+  // Makes room for `bytes`, as fp32.
   static GuardedBuffer Workspace(int64_t bytes) {
     return GuardedBuffer(DType::kFloat32, (bytes + 3) / 4);
   }
@@ -45,7 +45,7 @@ class GuardedBuffer {
   float* floats() { return static_cast<float*>(data()); }
   int64_t size() const { return size_; }
   int64_t shift() const { return shift_; }
-  // The bytes with the guards around them.
+  // The bytes, guards included.
   void* all() { return bytes_.data(); }
   const void* all() const { return bytes_.data(); }
   int64_t all_bytes() const { return static_cast<int64_t>(bytes_.size()); }
@@ -56,7 +56,7 @@ class GuardedBuffer {
       return static_cast<float>(static_cast<const T*>(data())[i]);
     });
   }
-  // Rounds to the type.
+  // Sets an element, rounded to the type.
   void Set(int64_t i, double value) {
     WithType(dtype_, [&]<class T>(T) {
       static_cast<T*>(data())[i] = T(static_cast<float>(value));
@@ -66,7 +66,7 @@ class GuardedBuffer {
     std::normal_distribution<double> normal(0, scale);
     for (int64_t i = 0; i < size_; ++i) Set(i, normal(random));
   }
-  // Rounded to this buffer's type.
+  // Copies, rounding to this buffer's type.
   void CopyFrom(const GuardedBuffer& other) {
     for (int64_t i = 0; i < size_; ++i) Set(i, other[i]);
   }
@@ -99,10 +99,10 @@ class GuardedBuffer {
   int64_t begin_ = 0;
 };
 
-// Finite numbers up to here stay finite in every type.
+// The largest number that is finite in every type.
 inline constexpr double kLargestFloat16 = 65504;
 
-// What one rounding to the type adds to a relative error.
+// Returns the relative error of one rounding to the type.
 inline double UnitRoundoff(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -115,10 +115,9 @@ inline double UnitRoundoff(DType dtype) {
   return 0;
 }
 
-// The most by which one rounding to the type moves `value`, where the result
-// is finite. fp16's least numbers are 2^-24 apart from 2^-14 down: a gradient
-// or a probability may well be there. What fp32 and bf16 lose so far down is
-// beyond every other error.
+// Returns the largest error of one rounding of `value` to the type, if the
+// result is finite. Below 2^-14 fp16 numbers are 2^-24 apart, and gradients or
+// probabilities may be there. Subnormal errors of fp32 and bf16 are negligible.
 inline double RoundingError(DType dtype, double value) {
   const double least = dtype == DType::kFloat16 ? 0x1p-25 : 0;
   return std::max(UnitRoundoff(dtype) * std::abs(value), least);

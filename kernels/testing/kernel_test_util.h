@@ -1,4 +1,4 @@
-// What tests of kernels go through: pools of several sizes, every instruction
+// Loops for tests of kernels: over pools of several sizes, every instruction
 // set of the processor, element types.
 #ifndef CASTOR_KERNELS_TESTING_KERNEL_TEST_UTIL_H_
 #define CASTOR_KERNELS_TESTING_KERNEL_TEST_UTIL_H_

@@ -1,5 +1,5 @@
-// Runs a host's kernel on every number of threads, and every instruction set,
-// which may not show in its results.
+// Runs a kernel of the host with several numbers of threads, and with every
+// instruction set, on which its results must not depend.
 #ifndef CASTOR_KERNELS_TESTING_RUN_EVERYWHERE_H_
 #define CASTOR_KERNELS_TESTING_RUN_EVERYWHERE_H_
 
@@ -44,8 +44,8 @@ inline void RunOnEveryPool(const std::vector<GuardedBuffer*>& outputs,
   });
 }
 
-// The same on every instruction set, too, for kernels that compute without
-// functions (exp) whose bits differ between those.
+// Does the same on every instruction set, for kernels that use no functions
+// (exp) whose bits differ between those.
 inline void RunEverywhere(const std::vector<GuardedBuffer*>& outputs,
                           const KernelCall& call) {
   std::vector<GuardedBuffer> before, results;
