@@ -107,7 +107,7 @@ struct AttentionMmaForwardProgram {
   // exceed by at most kGrowth, and each has the sum of its own columns.
   struct RowStates {
     float max[2 * kM], sum[2 * kM];
-    float tile[2 * kM];  // the maximum of the tile at hand
+    float tile[2 * kM];  // the maximum of the present tile
 
     CASTOR_HD void Clear() {
       CASTOR_UNROLL

@@ -58,7 +58,7 @@ class GlobalOrder {
     uint64_t warp : 6;
     uint64_t lane : 6;
     uint64_t atomic : 1;
-    uint64_t time : 30;  // 0: nobody was
+    uint64_t time : 30;  // 0: no access
 
     bool operator==(const Visit&) const = default;
   };
