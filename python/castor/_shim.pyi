@@ -123,7 +123,7 @@ class Run:
         """Negative: the configuration's schedule."""
 
     def expect_rate(self, learning_rate: float) -> None:
-        """What `step` will be given from the next step on, as far as is known."""
+        """What `step` will be given in the next step, as far as is known."""
 
     def end_evaluation(self) -> None: ...
     def abort(self) -> None: ...

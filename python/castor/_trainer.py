@@ -250,7 +250,12 @@ class Trainer(transformers.Trainer):
         if own or self.engine._steps.in_step:
             return self._prepare_inputs(inputs)
         with torch.no_grad():
-            return copied(self.engine.compute(self._prepare_inputs, inputs), None)
+            prepared = self.engine.compute(lambda: self._prepare_inputs(inputs))
+        return copied(prepared, None)
+
+    def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
+        """The function of inputs within the engine."""
+        return self.engine.compute(function, inputs, *more)
 
     def prediction_step(
         self, model: nn.Module, inputs: Any, *more: Any, **named: Any
@@ -299,6 +304,11 @@ class Trainer(transformers.Trainer):
         self._give_up()
         self._take_over()
         self.create_optimizer()
+        if not isinstance(self.optimizer, _EngineOptimizer):
+            _refuse(
+                f"{type(self).__name__} makes an optimizer of its own",
+                "leave create_optimizer out: Castor updates parameters itself",
+            )
         self.create_scheduler(num_training_steps=max_steps)
         self.model_wrapped = self._module
         self._load_optimizer_and_scheduler(resume_from_checkpoint)
@@ -360,11 +370,11 @@ class Trainer(transformers.Trainer):
         engine = self.engine
         if engine._steps.went_backward:
             engine.step()
-        if not engine._steps.in_step:
+        if not engine._steps.in_step and self.optimizer is not None:
             # The schedule has set the rate of the step that begins.
             engine._run.expect_rate(float(self.optimizer.param_groups[0]["lr"]))
         self._module.train()
-        loss, parts = engine.compute(self._loss_and_parts, inputs, items)
+        loss, parts = self._compute(self._loss_and_parts, inputs, items)
         # Gradients are added over micro batches and over ranks, so that each
         # has its part of the mean; what is logged is a mean over ranks.
         engine.backward(loss, scale=1 / (parts * engine.world_size))
@@ -481,19 +491,52 @@ def wrap(trainer: type) -> type:
             f"castor: wrap({getattr(trainer, '__name__', trainer)}) wants a subclass "
             "of transformers.Trainer"
         )
-    if issubclass(trainer, Trainer):
-        return trainer
+    if trainer is transformers.Trainer or issubclass(trainer, Trainer):
+        return Trainer if trainer is transformers.Trainer else trainer
 
     class Wrapped(_Wrapped, trainer, Trainer):  # type: ignore[misc,valid-type]
         def __init__(self, *args: Any, castor: Config | None = None, **named: Any):
             self._castor_given = castor
             super().__init__(*args, **named)
+            if self.args.world_size > 1:
+                # What it gathers from the other ranks within a pass they may not
+                # come to, where one of them alone finds no memory.
+                _refuse(
+                    f"{trainer.__name__} on {self.args.world_size} ranks",
+                    "train on one, or use castor.Trainer",
+                )
 
         def prediction_step(
             self, model: nn.Module, inputs: Any, *more: Any, **named: Any
         ) -> Any:
-            result = self._evaluated(super().prediction_step, model, inputs, *more, **named)
-            return copied(result, None)
+            step = super().prediction_step
+            mine = self._model_inputs(inputs)
+            return copied(
+                self._evaluated(lambda: step(model, mine, *more, **named)), None
+            )
+
+        def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
+            mine = self._model_inputs(inputs)
+            return self.engine.compute(lambda: function(mine, *more))
+
+        def _model_inputs(self, inputs: Any) -> Any:
+            """Inputs with those of the model's forward in the engine's type. Others
+            (advantages, a reference's log-probabilities) keep what they are."""
+            if not isinstance(inputs, dict):
+                return inputs
+            model: Any = self._module
+            if hasattr(model, "get_base_model"):
+                model = model.get_base_model()
+            forward = inspect.signature(model.forward).parameters
+            dtype = self.engine._managed.dtype
+            return {
+                name: value.to(dtype)
+                if name in forward
+                and isinstance(value, torch.Tensor)
+                and value.is_floating_point()
+                else value
+                for name, value in inputs.items()
+            }
 
     Wrapped.__name__ = Wrapped.__qualname__ = f"Castor{trainer.__name__}"
     Wrapped.__doc__ = f"{trainer.__name__} whose model trains in managed memory."

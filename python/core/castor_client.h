@@ -176,9 +176,9 @@ castor_status castor_end_backward(castor_run* run);
 /* All micro batches are over: the update. `learning_rate`: negative for that of
  * the configuration's schedule. */
 castor_status castor_step(castor_run* run, double learning_rate);
-/* Between steps: what castor_step will be given from the next step on, as far as
- * it is known. Updates that begin before castor_step use it, and are done again
- * where another rate comes. */
+/* Between steps: what castor_step will be given in the next step, as far as it
+ * is known; the same on all ranks. Updates that begin before castor_step use
+ * it, and are done again where another rate comes. */
 void castor_expect_rate(castor_run* run, double learning_rate);
 castor_status castor_end_evaluation(castor_run* run);
 /* See above; does nothing between steps. */

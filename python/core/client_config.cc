@@ -6,6 +6,7 @@
 
 #include "base/annotate.h"
 #include "base/name_pattern.h"
+#include "device/topology/memory_limits.h"
 #include "nlohmann/json.hpp"
 #include "python/core/client_status.h"
 #include "runtime/config/config_text.h"
@@ -52,6 +53,8 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                  .device_bytes = memory.device_memory,
                  .host_bytes = memory.host_memory,
                  .pinned_bytes = memory.pinned_memory,
+                 .machine_share_bytes =
+                     local_size > 1 ? PhysicalMemoryBytes() / local_size : 0,
                  .chunk_bytes = memory.chunk_size,
                  .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
                  .warmup_steps = memory.warmup_steps,

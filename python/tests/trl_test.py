@@ -199,6 +199,53 @@ class WrapTest(unittest.TestCase):
             castor.wrap(dict)
         self.assertIs(castor.wrap(castor.Trainer), castor.Trainer)
 
+    def test_refuses_an_optimizer_of_the_trainers_own(self) -> None:
+        class Own(transformers.Trainer):
+            def create_optimizer(self, model: Any = None) -> Any:
+                self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+                return self.optimizer
+
+        with self.assertRaisesRegex(ValueError, "an optimizer of its own"):
+            self.weighted(Own, bf16=False).train()
+
+    def test_keeps_the_type_of_what_is_not_the_models(self) -> None:
+        seen = []
+
+        class Weighted(transformers.Trainer):
+            def compute_loss(self, model: Any, inputs: Any, **_: Any) -> Any:
+                weight = inputs.pop("weight")
+                seen.append(weight.dtype)
+                loss = model(**inputs).loss
+                seen.append(loss.dtype)
+                return loss.float() * weight.mean()
+
+        self.weighted(Weighted, bf16=True).train()
+        self.assertEqual(seen[0], torch.float32)
+        self.assertIs(castor.wrap(transformers.Trainer), castor.Trainer)
+
+    def weighted(self, trainer: Any, bf16: bool) -> Any:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        torch.manual_seed(1)
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**_SIZES))
+        data = [
+            {
+                "input_ids": torch.arange(3, 9), "labels": torch.arange(3, 9),
+                "weight": torch.tensor(1.5),
+            }
+            for _ in range(4)
+        ]  # fmt: skip
+        return castor.wrap(trainer)(
+            model,
+            transformers.TrainingArguments(
+                output_dir=folder.name, use_cpu=True, bf16=bf16, max_steps=2,
+                per_device_train_batch_size=2, remove_unused_columns=False,
+                report_to=[], save_strategy="no", disable_tqdm=True,
+            ),
+            train_dataset=data,
+            castor={"memory": {"device_memory": "8MiB"}},
+        )  # fmt: skip
+
     def test_tells_of_a_class_in_the_wrong_order(self) -> None:
         class Mixed(castor.Trainer, trl.SFTTrainer):
             pass

@@ -59,7 +59,7 @@ absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
   const absl::Status made =
       program.trace.training
           ? planner_.PlanProgram(program, options_.memory.policy,
-                                 /*speculates=*/program.settled, &why)
+                                 program.settled && !gave_other_rate_, &why)
           : planner_.PlanEvaluation(program, /*training=*/nullptr, &why);
   if (absl::IsResourceExhausted(made) && !why.op.empty()) {
     refused_ = {
@@ -135,7 +135,6 @@ absl::Status ClientRun::Choose() {
     followed_ = program.adopted;
   }
   program_ = &program;
-  stats_.plans = planner_.plans();
   if (script_->training()) {
     stats_.predicted_step_ns = program.forecast.step_ns;
   }
@@ -189,9 +188,9 @@ absl::Status ClientRun::LearnFromFollowed() {
 void ClientRun::Watch(ClientProgram& program) {
   DurationMeter durations;
   reporter_.TakeEvents([&](const WorkRecord& work) {
-    if (work.tag == tag_step_) durations.Add(work);
+    if (work.tag == tag_step_) durations.AddWithoutPause(work);
     if (before_.plan != 0 && work.tag == before_.tag) {
-      before_.durations.Add(work);
+      before_.durations.AddWithoutPause(work);
     }
   });
   AddUses(program, &durations);
@@ -230,7 +229,7 @@ void ClientRun::AddUses(const ClientProgram& program,
 absl::Status ClientRun::Measure(ClientProgram& program) {
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   reporter_.TakeEvents([&](const WorkRecord& work) {
-    if (work.tag == tag_step_) program.durations.Add(work);
+    if (work.tag == tag_step_) program.durations.AddWithoutPause(work);
   });
   AddUses(program, &program.durations);
   return absl::OkStatus();

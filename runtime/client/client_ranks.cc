@@ -207,7 +207,7 @@ absl::Status ClientRun::MeetToBegin(bool training) {
       .loose = followed_ == nullptr};
   if (training) {
     const std::string rate =
-        absl::StrCat("learning rate ", RateText(learning_rate()));
+        absl::StrCat("learning rate ", RateText(expected_rate()));
     report.what = static_cast<int64_t>(HashName(rate.data(), rate.size()));
     report.SetUse(rate);
   }

@@ -89,7 +89,7 @@ absl::Status ClientRun::Begin(bool training) {
   if (training) {
     planner_.TellGate(*optimizer_);
     speculates_ = planner_.may_speculate() && !gave_other_rate_;
-    begun_rate_ = expected_rate_.value_or(learning_rate());
+    begun_rate_ = expected_rate();
     optimizer_->BeginStep({.number = steps_ + 1, .lr = begun_rate_}, tag_step_,
                           /*loss_scale=*/1, speculates_);
   } else {
@@ -354,6 +354,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
 absl::Status ClientRun::Update(std::optional<double> learning_rate) {
   const double rate = learning_rate.value_or(this->learning_rate());
   gave_other_rate_ = rate != begun_rate_;
+  expected_rate_.reset();
   optimizer_->ChangeRate(rate);
   Moment moment;
   if (following()) {
@@ -529,6 +530,7 @@ absl::Status ClientRun::Drain() {
 ClientRun::Stats ClientRun::stats() const {
   const std::lock_guard lock(mutex_);
   Stats stats = stats_;
+  stats.plans = planner_.plans();
   stats.device_peak_bytes = arena_->stats().peak_bytes;
   stats.host_peak_bytes = host_->stats().peak_bytes;
   stats.h2d_bytes = store_->h2d_bytes();

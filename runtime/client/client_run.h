@@ -187,8 +187,11 @@ class ClientRun final : public ObservedRun {
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }
   double learning_rate() const { return options_.learning_rate(steps_ + 1); }
-  // The steps that follow are updated with this rate, as far as the client
-  // knows before they begin. What Step is given counts.
+  double expected_rate() const {
+    return expected_rate_.value_or(learning_rate());
+  }
+  // The next step is updated with this rate, as far as the client knows before
+  // it begins. What Step is given counts.
   void ExpectLearningRate(double rate) { expected_rate_ = rate; }
   // How many updates ran before the norm was known. Call Drain first.
   SpeculationCounts speculation() const { return optimizer_->speculation(); }

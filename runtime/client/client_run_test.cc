@@ -317,9 +317,10 @@ TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
 }
 
 // The same steps in double precision, with AdamW as its paper has it.
-// Small steps whose updates are the host's, of which none is clipped or all
-// are.
-absl::StatusOr<Outcome> TrainOnTheHost(double clipping, const Ways& ways) {
+// Small steps. Under policy "cpu" their updates are the host's, under "auto"
+// the device's.
+absl::StatusOr<Outcome> TrainSmall(const char* policy, double clipping,
+                                   const Ways& ways) {
   Model model = {.micro_batches = 2, .tells = false};
   for (int64_t i = 0; i < 6; ++i) {
     model.parameters.push_back(
@@ -327,9 +328,9 @@ absl::StatusOr<Outcome> TrainOnTheHost(double clipping, const Ways& ways) {
     model.layers.push_back({.parameter = i});
   }
   ClientOptions options =
-      OptionsFor(model, FindPolicy("cpu"), kUnlimitedBytes, clipping);
+      OptionsFor(model, FindPolicy(policy), kUnlimitedBytes, clipping);
   options.memory.chunk_bytes = 512;
-  options.memory.device_bytes = 16384;
+  options.memory.device_bytes = 1 << 20;
   return Train(model, options, -1, nullptr, nullptr, ways);
 }
 
@@ -343,11 +344,11 @@ TEST(ClientRun, UpdatesAheadOfTheNorm) {
   surprised.gives_rate_from = told.gives_rate_from = 9;
   told.expects_rate = true;
   for (const double clipping : {1e-3, 1e9}) {
-    const auto reference = TrainOnTheHost(clipping, late);
+    const auto reference = TrainSmall("cpu", clipping, late);
     ASSERT_TRUE(reference.ok()) << reference.status();
     EXPECT_EQ(reference->speculation, SpeculationCounts());
     for (const Ways* const ways : {&ahead, &surprised, &told}) {
-      const auto outcome = TrainOnTheHost(clipping, *ways);
+      const auto outcome = TrainSmall("cpu", clipping, *ways);
       ASSERT_TRUE(outcome.ok()) << outcome.status();
       EXPECT_EQ(outcome->losses, reference->losses);
       EXPECT_EQ(outcome->parameters, reference->parameters);
@@ -372,7 +373,7 @@ TEST(ClientRun, PlansAgainWhenStepsDrift) {
   };
   int asked = 0;
   ways.planning.settled_durations = [&](StepTrace*, BusModel*) { ++asked; };
-  const auto outcome = TrainOnTheHost(0, ways);
+  const auto outcome = TrainSmall("cpu", 0, ways);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_GT(outcome->stats.predicted_step_ns, 0);
   // Step 1 is recorded, 2 follows it, 3 and 4 are measured, 5 is the first on
@@ -380,6 +381,27 @@ TEST(ClientRun, PlansAgainWhenStepsDrift) {
   // between steps, so that 7 is no witness, but 8 is, when 9 is over.
   EXPECT_EQ(told, std::vector<int64_t>{8});
   EXPECT_EQ(asked, 1);
+}
+
+// What the device's stream did between its own works is the client's, and no
+// part of how long these take.
+TEST(ClientRun, PlansAgainWithWhatStepsTook) {
+  Ways ways;
+  ways.planning.watch = {
+      .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+  int told = 0;
+  ways.planning.step_seconds = [&](int64_t, double foreseen_seconds) {
+    ++told;
+    return 3 * foreseen_seconds;
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const auto outcome = TrainSmall("auto", 0.5, ways);
+  const std::chrono::nanoseconds took =
+      std::chrono::steady_clock::now() - began;
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GT(told, 0);
+  // The prediction is a sum of medians of works that these steps are made of.
+  EXPECT_LT(outcome->stats.predicted_step_ns, took.count());
 }
 
 TEST(ClientRun, TrainsAsPlainArithmeticDoes) {

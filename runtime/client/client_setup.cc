@@ -135,7 +135,9 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   planner_.Begin({.memory = &memory,
                   .layout = &layout_,
                   .updates_wait = options_.gradient_clipping > 0 &&
-                                  options_.rule->updates_aside()});
+                                  options_.rule->updates_aside(),
+                  .returning_state_bytes =
+                      memory.host_bytes < kUnlimitedBytes ? states : 0});
   return absl::OkStatus();
 }
 

@@ -198,7 +198,7 @@ class Client {
   void Give(const Ways& ways) {
     if (!ways.gives_rate()) return;
     rate_ = kRate;
-    if (ways.expects_rate) run_->ExpectLearningRate(kRate);
+    expects_rate_ = ways.expects_rate;
   }
   // Bytes that it takes for itself in each use of this step from now on.
   void TakeMore(int64_t bytes) { more_ = bytes; }
@@ -218,6 +218,7 @@ class Client {
   using Loss = std::shared_ptr<const float>;
   // `fail_at`: the use at which the client gives up.
   absl::StatusOr<Loss> QueueStep(int64_t step, int64_t fail_at = -1) {
+    if (expects_rate_) run_->ExpectLearningRate(*rate_);
     CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/true));
     uses_left_ = fail_at;
     const auto loss = std::make_shared<float>(0.0f);
@@ -488,6 +489,7 @@ class Client {
   Machine on_thread_;
   Machine* const machine_;
   std::optional<double> rate_;
+  bool expects_rate_ = false;
   int64_t more_ = 0;
   std::vector<float*> sums_;  // [parameter]; null: of gradients not there yet
   std::vector<Block> taken_;  // on a stream

@@ -20,6 +20,12 @@ class DurationMeter {
   // a stream, `waiter`. Each stream's in order.
   void Add(const WorkRecord& work);
   void AddWait(const WorkRecord& waiter);
+  // The same for work of a stream that does other work meanwhile which nobody
+  // tells of: when the stream stood still before it is not known.
+  void AddWithoutPause(const WorkRecord& work) {
+    last_end_ns_ = -1;
+    Add(work);
+  }
   // What another one has, as if it had been added here.
   void Merge(const DurationMeter& other);
 

@@ -71,8 +71,8 @@ ShardStaging StepPlanner::StagingFor(const AdmissionRule& rule) const {
 }
 
 int64_t StepPlanner::SpeculationHostBytes() const {
-  return options_->speculation.on && run_.updates_wait ? OptionalHostBytes()
-                                                       : 0;
+  if (!options_->speculation.on || !run_.updates_wait) return 0;
+  return std::max<int64_t>(0, OptionalHostBytes() - run_.returning_state_bytes);
 }
 
 int64_t StepPlanner::OptionalHostBytes() const {
@@ -139,6 +139,7 @@ absl::Status StepPlanner::EnsureSlots(const StepTrace& trace) {
   // They come first: banks have what is left.
   ChunkStore* const store = managed_->store();
   for (int64_t i = 0; store != nullptr && i < run_.layout->num_chunks(); ++i) {
+    if (store->uncommitted(ChunkId(i))) continue;
     CASTOR_RETURN_IF_ERROR(store->DropBank(ChunkId(i)));
   }
   ShardExchange& exchange = *managed_->exchange();

@@ -1,5 +1,5 @@
-// Which plans the steps of a run follow, whoever issues their operators: made at
-// first, for evaluations, from measured durations, and again when steps have
+// Which plans the steps of a run follow, whoever issues their operators: made
+// at first, for evaluations, from measured durations, and again when steps have
 // settled or have drifted from what their plan foresaw (duration_watch.h).
 //
 // What all of a run's requests share stands here once: budgets, the bus as it
@@ -82,6 +82,9 @@ class StepPlanner {
     bool updates_wait = false;
     // The run may be for another machine.
     bool admit_only = false;
+    // Optimizer states that may come to the host while banks are held: they
+    // have room beside the banks.
+    int64_t returning_state_bytes = 0;
   };
 
   StepPlanner(const PlanningOptions* options, double bus_bytes_per_s)
@@ -96,9 +99,9 @@ class StepPlanner {
   // The run's memory is open. On several ranks they agree on what the smallest
   // of their machines has.
   absl::Status Open(const ManagedMemory& managed);
-  // The source of operators makes a dry pass with a choice of kept blocks, which
-  // gives the choice's trace its tensors. It is called between steps, and waits
-  // until all work is over. False: the pass comes to another trace.
+  // The source of operators makes a dry pass with a choice of kept blocks,
+  // which gives the choice's trace its tensors. It is called between steps, and
+  // waits until all work is over. False: the pass comes to another trace.
   using FindTensors =
       std::function<absl::StatusOr<bool>(StepProgram& program, BlockChoice&)>;
   void set_find_tensors(FindTensors find) { find_tensors_ = std::move(find); }
@@ -115,8 +118,8 @@ class StepPlanner {
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
 
-  // Whether the blocks to keep are the planner's to choose, in the steps of this
-  // trace.
+  // Whether the blocks to keep are the planner's to choose, in the steps of
+  // this trace.
   bool ChoosesBlocks(const StepTrace& trace) const {
     return run_.chooses_blocks && !trace.blocks.empty();
   }
@@ -156,7 +159,8 @@ class StepPlanner {
 
   // Whether updates run ahead of the norm (speculation_gate.h). TellGate is
   // called when a training step begins, when all work of the step before the
-  // latest is over; Issued when it was issued: `ahead` if its updates ran ahead.
+  // latest is over; Issued when it was issued: `ahead` if its updates ran
+  // ahead.
   void TellGate(const ChunkOptimizer& optimizer);
   bool may_speculate() const { return gate_.open(); }
   void Issued(bool ahead);
