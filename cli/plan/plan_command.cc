@@ -34,13 +34,15 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
     if (checkpoint.dir.empty()) return absl::OkStatus();
     const CheckpointDir directory(checkpoint.dir);
     const int parts = config.optimizer.rule->states().num_parts();
-    const absl::Status can_be_made = directory.CheckCanBeMade();
-    auto missing = directory.MissingRoom(
-        LeastCheckpointBytes(parameters, parts), SavesFrom(config, /*step=*/0),
-        checkpoint.keep, /*last_step=*/-1);
-    if (missing.ok()) missing_room = *std::move(missing);
-    return OfPlace(can_be_made.ok() ? missing.status() : can_be_made, config,
-                   arguments.config_path);
+    absl::Status checked = directory.CheckCanBeMade();
+    if (checked.ok()) {
+      auto missing = directory.MissingRoom(
+          LeastCheckpointBytes(parameters, parts),
+          SavesFrom(config, /*step=*/0), checkpoint.keep, /*last_step=*/-1);
+      checked = missing.status();
+      if (missing.ok()) missing_room = *std::move(missing);
+    }
+    return OfPlace(checked, config, arguments.config_path);
   };
   options.say = PrintLine;
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,

@@ -96,6 +96,8 @@ class Trainer(transformers.Trainer):
             configuration contradicts the arguments.
     """
 
+    _castor_given: Config | None = None  # by `wrap`
+
     def __init__(
         self,
         model: Any = None,
@@ -111,7 +113,7 @@ class Trainer(transformers.Trainer):
                 f"{lacks[0]} in its Trainer; install transformers 5"
             )
         if castor is None:
-            castor = getattr(self, "_castor_given", None)
+            castor = self._castor_given
         if castor is None:
             castor = active_config(model)
         if castor is None:
@@ -145,17 +147,14 @@ class Trainer(transformers.Trainer):
         self._check_saving()
 
     def _check_overrides(self) -> None:
-        """What a class does that stands for transformers' own step must reach
-        the engine's."""
+        """Refuses a class in which the engine's step, or a trainer's own, would be
+        left out."""
         for name in ("create_optimizer", "training_step"):
-            here = getattr(type(self), name) is getattr(Trainer, name)
-            if not here and not issubclass(type(self), _Wrapped):
+            if getattr(type(self), name) is not getattr(Trainer, name):
                 _refuse(
                     f"{type(self).__name__} overrides {name}",
                     "override compute_loss or create_scheduler instead",
                 )
-        if issubclass(type(self), _Wrapped):
-            return
         order = type(self).__mro__
         for above in order[order.index(Trainer) + 1 : order.index(transformers.Trainer)]:
             if "training_step" in vars(above):
@@ -236,7 +235,7 @@ class Trainer(transformers.Trainer):
     ) -> torch.Tensor:
         """Forward and backward of a micro batch; the update comes with
         `optimizer.step`, as ever."""
-        prepared = dict(self._prepare_outside_of(inputs))
+        prepared = dict(self._prepared(inputs))
         self._inputs.append((prepared, num_items_in_batch))
         try:
             return self._micro_batch(*self._inputs[-1])
@@ -244,7 +243,7 @@ class Trainer(transformers.Trainer):
             pass
         return self._again()
 
-    def _prepare_outside_of(self, inputs: Any) -> Any:
+    def _prepared(self, inputs: Any) -> Any:
         """`_prepare_inputs`, which may call the model: GRPO generates there."""
         own = type(self)._prepare_inputs is transformers.Trainer._prepare_inputs
         if own or self.engine._steps.in_step:
@@ -467,7 +466,56 @@ class Trainer(transformers.Trainer):
 
 
 class _Wrapped:
-    """Marks the classes of `wrap`."""
+    """What comes before a trainer in the classes of `wrap`; `Trainer` comes behind
+    it, so that the trainer's own methods reach the engine's."""
+
+    args: Any
+    engine: Engine
+    _module: nn.Module
+    _evaluated: Any
+
+    def __init__(self, *args: Any, castor: Config | None = None, **named: Any) -> None:
+        self._castor_given = castor
+        super().__init__(*args, **named)
+        if self.args.world_size > 1:
+            # What it gathers from the other ranks within a pass they may not come
+            # to, where one of them alone finds no memory.
+            _refuse(
+                f"{type(self).__name__} on {self.args.world_size} ranks",
+                "train on one, or use castor.Trainer",
+            )
+
+    def _check_overrides(self) -> None:
+        pass  # what the trainer overrides calls the engine's
+
+    def prediction_step(
+        self, model: nn.Module, inputs: Any, *more: Any, **named: Any
+    ) -> Any:
+        step = super().prediction_step  # type: ignore[misc]
+        mine = self._model_inputs(inputs)
+        return copied(self._evaluated(lambda: step(model, mine, *more, **named)), None)
+
+    def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
+        mine = self._model_inputs(inputs)
+        return self.engine.compute(lambda: function(mine, *more))
+
+    def _model_inputs(self, inputs: Any) -> Any:
+        """Inputs with those of the model's forward in the engine's type. Others
+        (advantages, a reference's log-probabilities) keep what they are."""
+        if not isinstance(inputs, dict):
+            return inputs
+        model: Any = self._module
+        if hasattr(model, "get_base_model"):
+            model = model.get_base_model()
+        forward = inspect.signature(model.forward).parameters
+        floats = {
+            name: value.to(self.engine._managed.dtype)
+            for name, value in inputs.items()
+            if name in forward
+            and isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+        }
+        return {**inputs, **floats}
 
 
 def wrap(trainer: type) -> type:
@@ -481,7 +529,7 @@ def wrap(trainer: type) -> type:
     in host memory as ever.
 
     Args:
-        trainer: a subclass of transformers.Trainer.
+        trainer: a subclass of transformers.Trainer, or that class.
 
     Raises:
         TypeError: `trainer` is none.
@@ -491,53 +539,11 @@ def wrap(trainer: type) -> type:
             f"castor: wrap({getattr(trainer, '__name__', trainer)}) wants a subclass "
             "of transformers.Trainer"
         )
-    if trainer is transformers.Trainer or issubclass(trainer, Trainer):
-        return Trainer if trainer is transformers.Trainer else trainer
-
-    class Wrapped(_Wrapped, trainer, Trainer):  # type: ignore[misc,valid-type]
-        def __init__(self, *args: Any, castor: Config | None = None, **named: Any):
-            self._castor_given = castor
-            super().__init__(*args, **named)
-            if self.args.world_size > 1:
-                # What it gathers from the other ranks within a pass they may not
-                # come to, where one of them alone finds no memory.
-                _refuse(
-                    f"{trainer.__name__} on {self.args.world_size} ranks",
-                    "train on one, or use castor.Trainer",
-                )
-
-        def prediction_step(
-            self, model: nn.Module, inputs: Any, *more: Any, **named: Any
-        ) -> Any:
-            step = super().prediction_step
-            mine = self._model_inputs(inputs)
-            return copied(
-                self._evaluated(lambda: step(model, mine, *more, **named)), None
-            )
-
-        def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
-            mine = self._model_inputs(inputs)
-            return self.engine.compute(lambda: function(mine, *more))
-
-        def _model_inputs(self, inputs: Any) -> Any:
-            """Inputs with those of the model's forward in the engine's type. Others
-            (advantages, a reference's log-probabilities) keep what they are."""
-            if not isinstance(inputs, dict):
-                return inputs
-            model: Any = self._module
-            if hasattr(model, "get_base_model"):
-                model = model.get_base_model()
-            forward = inspect.signature(model.forward).parameters
-            dtype = self.engine._managed.dtype
-            return {
-                name: value.to(dtype)
-                if name in forward
-                and isinstance(value, torch.Tensor)
-                and value.is_floating_point()
-                else value
-                for name, value in inputs.items()
-            }
-
-    Wrapped.__name__ = Wrapped.__qualname__ = f"Castor{trainer.__name__}"
-    Wrapped.__doc__ = f"{trainer.__name__} whose model trains in managed memory."
-    return Wrapped
+    if trainer is transformers.Trainer:
+        return Trainer
+    if issubclass(trainer, Trainer):
+        return trainer
+    doc = f"{trainer.__name__} whose model trains in managed memory."
+    return type(
+        f"Castor{trainer.__name__}", (_Wrapped, trainer, Trainer), {"__doc__": doc}
+    )

@@ -215,12 +215,10 @@ class WrapTest(unittest.TestCase):
             def compute_loss(self, model: Any, inputs: Any, **_: Any) -> Any:
                 weight = inputs.pop("weight")
                 seen.append(weight.dtype)
-                loss = model(**inputs).loss
-                seen.append(loss.dtype)
-                return loss.float() * weight.mean()
+                return model(**inputs).loss.float() * weight.mean()
 
         self.weighted(Weighted, bf16=True).train()
-        self.assertEqual(seen[0], torch.float32)
+        self.assertEqual(set(seen), {torch.float32})
         self.assertIs(castor.wrap(transformers.Trainer), castor.Trainer)
 
     def weighted(self, trainer: Any, bf16: bool) -> Any:

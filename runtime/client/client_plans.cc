@@ -59,7 +59,8 @@ absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
   const absl::Status made =
       program.trace.training
           ? planner_.PlanProgram(program, options_.memory.policy,
-                                 program.settled && !gave_other_rate_, &why)
+                                 program.trace.measured && !gave_other_rate_,
+                                 &why)
           : planner_.PlanEvaluation(program, /*training=*/nullptr, &why);
   if (absl::IsResourceExhausted(made) && !why.op.empty()) {
     refused_ = {
@@ -79,8 +80,8 @@ void ClientRun::Trace(ClientProgram& program) {
   program.trace.global_norm = options_.gradient_clipping > 0;
   program.host_bytes = host_reserved_bytes_;
   program.plan = nullptr;
-  if (program.settled) {
-    program.trace.measured = before.measured;
+  if (before.measured) {
+    program.trace.measured = true;
     for (size_t t = 0; t < before.ops.size(); ++t) {
       program.trace.ops[t].duration_ns = before.ops[t].duration_ns;
       program.trace.ops[t].host_duration_ns = before.ops[t].host_duration_ns;
@@ -108,10 +109,8 @@ absl::Status ClientRun::Choose() {
   ClientProgram* const latest = programs_.Latest(key_);
   if (latest == nullptr) return Record();
   ClientProgram& program = *latest;
-  if (!script_->training()) {
-    // Around the states where they are now.
-    if (!MakePlanOf(program).ok()) return Record();
-  } else if (program.plan == nullptr) {
+  // An evaluation is planned around the states where they are now.
+  if (!script_->training() || program.plan == nullptr) {
     if (!MakePlanOf(program).ok()) return Record();
   } else if (program.watch.due()) {
     CASTOR_RETURN_IF_ERROR(planner_.PlanAgain(program));
@@ -168,7 +167,7 @@ absl::Status ClientRun::LearnFromFollowed() {
       kUnmeasuredSteps +
       std::max(kLeastMeasuredSteps, options_.memory.warmup_steps);
   ++program.followed;
-  if (program.settled) {
+  if (program.trace.measured) {
     if (script_->training() && !stream_.has_value()) Watch(program);
     if (higher) Trace(program);
     return absl::OkStatus();
@@ -181,7 +180,6 @@ absl::Status ClientRun::LearnFromFollowed() {
     return absl::OkStatus();
   }
   Trace(program);
-  program.settled = true;
   return TakeDurations(program);
 }
 
@@ -194,34 +192,31 @@ void ClientRun::Watch(ClientProgram& program) {
     }
   });
   AddUses(program, &durations);
-  if (before_.plan == program.plan_number) {
-    const double foreseen =
-        static_cast<double>(program.forecast.step_ns) * 1e-9;
-    const auto& step_seconds = options_.planning.step_seconds;
-    program.watch.AddDurations(std::move(before_.durations));
-    program.watch.AddStep(step_seconds
-                              ? step_seconds(before_.step, foreseen)
-                              : static_cast<double>(before_.took_ns) * 1e-9);
-  }
+  const bool same_plan = before_.plan == program.plan_number;
   // The first step on a plan tells nothing of the rest.
-  before_ = {
-      .plan = followed_plan_ == program.plan_number ? program.plan_number : 0,
-      .tag = tag_step_,
-      .step = steps_ + 1,
-      .took_ns = took_ns_,
-      .durations = std::move(durations)};
-  followed_plan_ = program.plan_number;
+  if (same_plan && before_.steady) {
+    program.watch.AddDurations(std::move(before_.durations));
+    program.watch.AddStep(planner_.StepSeconds(
+        program, before_.step, static_cast<double>(before_.took_ns) * 1e-9));
+  }
+  before_ = {.plan = program.plan_number,
+             .steady = same_plan,
+             .tag = tag_step_,
+             .step = steps_ + 1,
+             .took_ns = took_ns_,
+             .durations = std::move(durations)};
 }
 
 // The client's own work is that of its uses.
 void ClientRun::AddUses(const ClientProgram& program,
                         DurationMeter* durations) const {
   for (size_t i = 0; i < script_->uses().size(); ++i) {
-    durations->Add({.stream = static_cast<int64_t>(StreamId::kCompute),
-                    .kind = WorkKind::kOperator,
-                    .moment = program.script.MomentOf(static_cast<int64_t>(i)),
-                    .end_ns = script_->uses()[i].duration_ns,
-                    .tag = tag_step_});
+    durations->AddWithoutPause(
+        {.stream = static_cast<int64_t>(StreamId::kCompute),
+         .kind = WorkKind::kOperator,
+         .moment = program.script.MomentOf(static_cast<int64_t>(i)),
+         .end_ns = script_->uses()[i].duration_ns,
+         .tag = tag_step_});
   }
 }
 

@@ -22,7 +22,6 @@ struct ClientProgram : StepProgram {
   StepScript script;
   int64_t followed = 0;     // steps, to their ends
   DurationMeter durations;  // of the few of them that are measured
-  bool settled = false;     // the trace has those durations
   // The plan as the executor has it, and of which plan that is a copy: one that
   // the store is not in the state of is adopted anew, as a copy of its own.
   std::shared_ptr<const Plan> adopted, adopted_of;

@@ -93,7 +93,7 @@ absl::Status ClientRun::Begin(bool training) {
     optimizer_->BeginStep({.number = steps_ + 1, .lr = begun_rate_}, tag_step_,
                           /*loss_scale=*/1, speculates_);
   } else {
-    before_.plan = followed_plan_ = 0;
+    before_.plan = 0;
   }
   script_.emplace(&layout_, training);
   reporter_.BeginStep(tag_step_);
@@ -339,7 +339,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
     ++stats_.followed_steps;
   } else {
-    before_.plan = followed_plan_ = 0;
+    before_.plan = 0;
     ++stats_.recorded_steps;
   }
   ++steps_;
@@ -482,7 +482,7 @@ absl::Status ClientRun::Undo() {
   use_open_ = reading_ = false;
   program_ = nullptr;
   followed_ = nullptr;
-  before_.plan = followed_plan_ = 0;
+  before_.plan = 0;
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   for (int64_t i = 0; training && i < layout_.num_chunks(); ++i) {
     store_->ForgetAhead(ChunkId(i));

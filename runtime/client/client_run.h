@@ -217,7 +217,8 @@ class ClientRun final : public ObservedRun {
     int64_t recorded_steps = 0;  // wholly or in part
     int64_t followed_steps = 0;
     int64_t plans = 0;  // made
-    // Of the plan that the latest training step followed; 0 before the first.
+    // The latest training step that followed a plan was foreseen to take this;
+    // 0 before the first.
     int64_t predicted_step_ns = 0;
     int64_t device_peak_bytes = 0;
     int64_t host_peak_bytes = 0;
@@ -410,15 +411,15 @@ class ClientRun final : public ObservedRun {
   bool gave_other_rate_ = false;
   int64_t began_ns_ = 0;
   int64_t took_ns_ = 0;  // of all ranks, once it is over
-  // The step before, if it followed a plan that had been followed before.
+  // The step before, if it followed a measured plan.
   struct {
-    int64_t plan = 0;  // StepProgram::plan_number; 0: nothing is known
+    int64_t plan = 0;     // StepProgram::plan_number; 0: nothing is known
+    bool steady = false;  // so did the step before that
     uint16_t tag = 0;
     int64_t step = 0;
     int64_t took_ns = 0;
     DurationMeter durations;
   } before_;
-  int64_t followed_plan_ = 0;  // by the training step before
 
   // The plan whose beginning the store is at; null: no plan's.
   std::shared_ptr<const Plan> followed_;

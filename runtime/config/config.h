@@ -151,11 +151,12 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
-// Of so many processors those that a rank's threads take, at least 1: all but
-// three on a GPU, where other threads issue work and see to its end meanwhile.
+// A rank has so many threads on these processors, at least 1. Three processors
+// are left on a GPU, where other threads issue work and see to its end
+// meanwhile.
 int ThreadsOn(DeviceType type, int processors);
-// At least 1. Unless `threads` is set: ThreadsOn the processors that this process
-// may run on.
+// At least 1. Unless `threads` is set: ThreadsOn the processors that this
+// process may run on.
 int ThreadsOf(const DeviceConfig& device);
 
 struct MemoryConfig {

@@ -101,6 +101,13 @@ absl::Status StepPlanner::TakeMeasurements(StepProgram& program, BusModel bus) {
   return absl::OkStatus();
 }
 
+double StepPlanner::StepSeconds(const StepProgram& program, int64_t step,
+                                double measured_seconds) const {
+  return options_->step_seconds
+             ? options_->step_seconds(step, Seconds(program.forecast))
+             : measured_seconds;
+}
+
 // The step that was issued last may not be over.
 void StepPlanner::TellGate(const ChunkOptimizer& optimizer) {
   if (issued_ < told_ + 2) return;

@@ -154,6 +154,9 @@ class StepPlanner {
   // slowest rank, and what plans are made with.
   absl::Status TakeMeasurements(StepProgram& program, BusModel bus);
   const BusModel& bus() const { return bus_; }
+  // How long a step of the program took, for its watch.
+  double StepSeconds(const StepProgram& program, int64_t step,
+                     double measured_seconds) const;
   // For collectives: the tag of the step at hand.
   void set_tag(uint16_t tag_step) { tag_step_ = tag_step; }
 

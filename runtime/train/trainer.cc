@@ -462,11 +462,8 @@ void Trainer::WatchFinished() {
       if (program == nullptr || program->plan_number != step.plan) continue;
       program->watch.AddDurations(std::move(step.durations),
                                   std::move(step.overheads));
-      const double foreseen =
-          static_cast<double>(program->forecast.step_ns) * 1e-9;
-      const auto& step_seconds = options_.planning.step_seconds;
       const double seconds =
-          step_seconds ? step_seconds(step.step, foreseen) : step.seconds;
+          planner_.StepSeconds(*program, step.step, step.seconds);
       if (communicator_ == nullptr) program->watch.AddStep(seconds);
       untold_ = {step.plan, seconds};
       break;
