@@ -37,6 +37,6 @@ TrainingCase OnTestMachine(TrainingCase c) {
 
 int MostRanksOnTestMachine() { return 1; }
 
-int64_t PlacementsOnTestMachine() { return 96; }
+int64_t PlacementsOnTestMachine() { return 192; }
 
 }  // namespace castor::testing

@@ -8,6 +8,6 @@ TrainingCase OnTestMachine(TrainingCase c) { return c; }
 
 int MostRanksOnTestMachine() { return 4; }
 
-int64_t PlacementsOnTestMachine() { return 1600; }
+int64_t PlacementsOnTestMachine() { return 2400; }
 
 }  // namespace castor::testing
