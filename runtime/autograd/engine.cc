@@ -11,6 +11,13 @@
 #include "runtime/autograd/op.h"
 
 namespace castor {
+namespace {
+
+GradientPlace::Owner OwnerOf(const Parameter& parameter) {
+  return {.name = parameter.name, .trainable = parameter.trainable};
+}
+
+}  // namespace
 
 Engine::Engine(DType dtype, uint64_t seed) : dtype_(dtype), seed_(seed) {}
 Engine::~Engine() = default;
@@ -35,6 +42,7 @@ Parameter& Engine::AddParameter(absl::string_view name, const Shape& shape,
   by_name_.try_emplace(parameter->name, parameter.get());
   parameters_.push_back(std::move(parameter));
   used_.push_back(false);
+  gradient_places_.emplace_back();
   return *parameters_.back();
 }
 
@@ -46,7 +54,7 @@ Parameter* Engine::FindParameter(absl::string_view name) const {
 void Engine::SetLayout(const ChunkLayout* layout) {
   layout_ = layout;
   for (auto& parameter : parameters_) {
-    parameter->place.Move();
+    GradientPlaceOf(*parameter).Move();
     if (layout == nullptr) {
       parameter->chunk = ChunkId();
       parameter->offset = 0;
@@ -59,7 +67,7 @@ void Engine::SetLayout(const ChunkLayout* layout) {
 }
 
 void Engine::SetBackend(Backend* backend) {
-  for (auto& parameter : parameters_) parameter->place.DropEarly();
+  for (auto& parameter : parameters_) GradientPlaceOf(*parameter).DropEarly();
   backend_ = backend;
 }
 
@@ -71,7 +79,8 @@ void Engine::NoteUse(const Parameter& parameter) {
 
 Operand Engine::PlaceOf(const Parameter& parameter,
                         bool writes_gradient) const {
-  const bool takes_over = writes_gradient && !parameter.place.holds_gradient();
+  const bool takes_over =
+      writes_gradient && !gradient_place(parameter).holds_gradient();
   return {
       .chunk = parameter.chunk,
       .byte_offset = parameter.offset * SizeOf(dtype_),
@@ -92,7 +101,7 @@ void Engine::BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
   grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
   chunk_pending_.assign(layout_ == nullptr ? 0 : layout_->num_chunks(), 0);
   for (auto& parameter : parameters_) {
-    parameter->place.Begin();
+    GradientPlaceOf(*parameter).Begin();
     if (training && layout_ != nullptr && parameter->trainable) {
       ++chunk_pending_[parameter->chunk.value];
     }
@@ -103,15 +112,15 @@ absl::Status Engine::EndMicroBatch() {
   if (!training_) return absl::OkStatus();
   for (auto& parameter : parameters_) {
     if (!parameter->trainable) continue;
-    if (!parameter->place.holds_gradient() &&
-        parameter->place.state() != TensorState::kReadyForReduce &&
+    if (!GradientPlaceOf(*parameter).holds_gradient() &&
+        GradientPlaceOf(*parameter).state() != TensorState::kReadyForReduce &&
         (layout_ == nullptr || chunk_pending_[parameter->chunk.value] > 0)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "parameter \"", parameter->name,
           "\" takes no part in the loss, so it has no gradient: use it, remove "
           "it from the model, or freeze it (model.frozen)"));
     }
-    if (layout_ == nullptr) parameter->place.End();
+    if (layout_ == nullptr) GradientPlaceOf(*parameter).End();
   }
   return absl::OkStatus();
 }
@@ -121,7 +130,7 @@ void Engine::AbandonMicroBatch() {
   checkpoint_uses_ = nullptr;
   in_block_ = false;
   grad_mode_ = GradMode::kOff;
-  for (auto& parameter : parameters_) parameter->place.End();
+  for (auto& parameter : parameters_) GradientPlaceOf(*parameter).End();
 }
 
 absl::Status Engine::UpdateParameters() {
@@ -173,24 +182,24 @@ void Engine::ExpectBackward(Parameter& parameter, bool reads) {
   ExpectedUses& uses = in_checkpoint ? *checkpoint_uses_ : announced_;
   // A checkpointed block reads every parameter again when it is recomputed.
   if (reads || in_checkpoint) {
-    parameter.place.ExpectRead();
+    GradientPlaceOf(parameter).ExpectRead();
     uses.reads.push_back(&parameter);
   }
   if (parameter.trainable) {
-    parameter.place.ExpectGradient();
+    GradientPlaceOf(parameter).ExpectGradient();
     uses.gradients.push_back(&parameter);
   }
 }
 
 absl::Status Engine::DoneReading(Parameter& parameter) {
-  CASTOR_ASSIGN_OR_RETURN(const bool move,
-                          parameter.place.EndRead(parameter.owner()));
+  CASTOR_ASSIGN_OR_RETURN(
+      const bool move, GradientPlaceOf(parameter).EndRead(OwnerOf(parameter)));
   return move ? MoveEarlyGradient(parameter) : absl::OkStatus();
 }
 
 // The values are needed no more: what was collected beside them takes over.
 absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
-  const Tensor early = parameter.place.TakeEarly();
+  const Tensor early = GradientPlaceOf(parameter).TakeEarly();
   Op op(*this, absl::StrCat(parameter.name, "/gradient_in_place"));
   const int from = op.Read(early);
   const Op::GradientSlot to = op.WriteGradient(parameter);
@@ -212,7 +221,7 @@ Engine::ExpectedUses* Engine::CollectCheckpointUses(ExpectedUses* uses) {
 
 absl::Status Engine::TakeBack(const ExpectedUses& uses) {
   for (Parameter* parameter : uses.gradients) {
-    parameter->place.TakeBackGradient();
+    GradientPlaceOf(*parameter).TakeBackGradient();
   }
   for (Parameter* parameter : uses.reads) {
     CASTOR_RETURN_IF_ERROR(DoneReading(*parameter));
@@ -220,7 +229,7 @@ absl::Status Engine::TakeBack(const ExpectedUses& uses) {
   for (Parameter* parameter : uses.gradients) {
     CASTOR_ASSIGN_OR_RETURN(
         const bool complete,
-        parameter->place.CompleteWithoutUse(parameter->owner()));
+        GradientPlaceOf(*parameter).CompleteWithoutUse(OwnerOf(*parameter)));
     if (complete) CASTOR_RETURN_IF_ERROR(GradientComplete(*parameter));
   }
   return absl::OkStatus();
@@ -228,8 +237,9 @@ absl::Status Engine::TakeBack(const ExpectedUses& uses) {
 
 absl::Status Engine::EnterCompute(const Op& op) {
   for (const Op::ParameterUse& use : op.parameters_) {
-    CASTOR_RETURN_IF_ERROR(use.parameter->place.Enter(use.parameter->owner(),
-                                                      op.name_, use.writes));
+    CASTOR_RETURN_IF_ERROR(
+        GradientPlaceOf(*use.parameter)
+            .Enter(OwnerOf(*use.parameter), op.name_, use.writes));
   }
   return absl::OkStatus();
 }
@@ -237,13 +247,14 @@ absl::Status Engine::EnterCompute(const Op& op) {
 absl::Status Engine::LeaveCompute(Op& op) {
   for (const Op::Contribution& done : op.contributions_) {
     if (!done.where.has_value()) continue;
-    done.parameter->place.Contribute(
-        *done.where, done.ends_a_read,
-        done.early_output >= 0 ? op.outputs_[done.early_output] : Tensor());
+    GradientPlaceOf(*done.parameter)
+        .Contribute(
+            *done.where, done.ends_a_read,
+            done.early_output >= 0 ? op.outputs_[done.early_output] : Tensor());
   }
   for (const Op::ParameterUse& use : op.parameters_) {
-    CASTOR_RETURN_IF_ERROR(
-        use.parameter->place.Leave(use.parameter->owner(), op.name_));
+    CASTOR_RETURN_IF_ERROR(GradientPlaceOf(*use.parameter)
+                               .Leave(OwnerOf(*use.parameter), op.name_));
   }
   for (const Op::Contribution& done : op.contributions_) {
     Parameter& parameter = *done.parameter;
@@ -251,7 +262,8 @@ absl::Status Engine::LeaveCompute(Op& op) {
     if (done.ends_a_read && !in_place) {
       CASTOR_RETURN_IF_ERROR(DoneReading(parameter));
     }
-    if (in_place && parameter.place.state() == TensorState::kReadyForReduce) {
+    if (in_place &&
+        GradientPlaceOf(parameter).state() == TensorState::kReadyForReduce) {
       CASTOR_RETURN_IF_ERROR(GradientComplete(parameter));
     }
   }
@@ -273,7 +285,8 @@ absl::Status Engine::PayloadsHoldParameters(ChunkId chunk,
                                             absl::string_view op) {
   for (ParamId id : layout_->chunk(chunk).parameters) {
     Parameter& parameter = *parameters_[id.value];
-    CASTOR_RETURN_IF_ERROR(parameter.place.Restore(parameter.owner(), op));
+    CASTOR_RETURN_IF_ERROR(
+        GradientPlaceOf(parameter).Restore(OwnerOf(parameter), op));
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "base/philox.h"
 #include "memory/plan/chunk_layout.h"
+#include "runtime/autograd/gradient_place.h"
 #include "runtime/autograd/parameter.h"
 #include "runtime/autograd/tensor.h"
 #include "runtime/backend/backend.h"
@@ -72,6 +73,10 @@ class Engine {
     return parameters_;
   }
   Parameter* FindParameter(absl::string_view name) const;
+  // Who may touch the parameter's place in the micro batch at hand.
+  const GradientPlace& gradient_place(const Parameter& parameter) const {
+    return gradient_places_[parameter.id.value];
+  }
 
   // Parameters in the order in which operators first touched them since the
   // last BeginMicroBatch with no layout set.
@@ -206,6 +211,9 @@ class Engine {
   absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
   Operand PlaceOf(const Parameter& parameter, bool writes_gradient) const;
   void NoteUse(const Parameter& parameter);
+  GradientPlace& GradientPlaceOf(const Parameter& parameter) {
+    return gradient_places_[parameter.id.value];
+  }
 
   const DType dtype_;
   const uint64_t seed_;
@@ -215,6 +223,7 @@ class Engine {
   std::map<absl::string_view, Parameter*> by_name_;
   std::vector<ParamId> first_use_;
   std::vector<bool> used_;
+  std::vector<GradientPlace> gradient_places_;  // [ParamId]
   const ChunkLayout* layout_ = nullptr;
   Backend* backend_ = nullptr;
   // Parameters of each chunk whose gradients are not complete.

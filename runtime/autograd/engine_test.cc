@@ -82,37 +82,38 @@ using Names = std::vector<std::string>;
 
 TEST_F(EngineTest, StatesFollowAParameterThroughAStep) {
   Parameter& w = Add("w");
-  EXPECT_EQ(w.place.state(), TensorState::kFree);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kFree);
   LayOut(256);
   Begin();
-  EXPECT_EQ(w.place.state(), TensorState::kHold);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
   engine_.ExpectBackward(w, /*reads=*/true);
   engine_.ExpectBackward(w, /*reads=*/false);
-  EXPECT_EQ(w.place.pending_reads(), 1);
-  EXPECT_EQ(w.place.pending_gradients(), 2);
+  EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 1);
+  EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 2);
   {
     Op op(engine_, "forward");
     op.Read(w);
     ASSERT_TRUE(op.Run([&](const Pointers&, const ExecContext&) {
-                    EXPECT_EQ(w.place.state(), TensorState::kCompute);
+                    EXPECT_EQ(engine_.gradient_place(w).state(),
+                              TensorState::kCompute);
                     return absl::OkStatus();
                   }).ok());
   }
-  EXPECT_EQ(w.place.state(), TensorState::kHold);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
   ASSERT_TRUE(engine_.DoneReading(w).ok());
-  EXPECT_EQ(w.place.state(), TensorState::kHoldAfterBackward);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHoldAfterBackward);
   ASSERT_TRUE(Contribute(w, 1).ok());
-  EXPECT_TRUE(w.place.holds_gradient());
-  EXPECT_EQ(w.place.state(), TensorState::kHoldAfterBackward);
+  EXPECT_TRUE(engine_.gradient_place(w).holds_gradient());
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHoldAfterBackward);
   EXPECT_EQ(Ops(), (Names{"forward", "contribute w"}));
   ASSERT_TRUE(Contribute(w, 2).ok());
-  EXPECT_EQ(w.place.state(), TensorState::kReadyForReduce);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kReadyForReduce);
   EXPECT_EQ(Ops(), (Names{"contribute w", "reduce/chunk 0"}));
   EXPECT_EQ(backend_->gradients(ChunkId(0)), std::vector<float>(64, 3));
   ASSERT_TRUE(engine_.EndMicroBatch().ok());
   ASSERT_TRUE(engine_.UpdateParameters().ok());
-  EXPECT_EQ(w.place.state(), TensorState::kHold);
-  EXPECT_FALSE(w.place.holds_gradient());
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
+  EXPECT_FALSE(engine_.gradient_place(w).holds_gradient());
   EXPECT_EQ(Ops(), (Names{"update/chunk 0"}));
 }
 
@@ -125,9 +126,9 @@ TEST_F(EngineTest, ContributionWaitsBesideValuesThatAreStillNeeded) {
   for (float value : {1.0f, 2.0f}) {
     ASSERT_TRUE(engine_.DoneReading(w).ok());
     ASSERT_TRUE(Contribute(w, value).ok());
-    EXPECT_TRUE(static_cast<bool>(w.place.early()));
-    EXPECT_FALSE(w.place.holds_gradient());
-    EXPECT_EQ(w.place.state(), TensorState::kHold);
+    EXPECT_TRUE(static_cast<bool>(engine_.gradient_place(w).early()));
+    EXPECT_FALSE(engine_.gradient_place(w).holds_gradient());
+    EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
     // The values are there for the next reader.
     Op op(engine_, "read");
     const int slot = op.Read(w);
@@ -139,9 +140,9 @@ TEST_F(EngineTest, ContributionWaitsBesideValuesThatAreStillNeeded) {
   Ops();
   ASSERT_TRUE(engine_.DoneReading(w).ok());
   EXPECT_EQ(Ops(), (Names{"w/gradient_in_place"}));
-  EXPECT_FALSE(static_cast<bool>(w.place.early()));
-  EXPECT_TRUE(w.place.holds_gradient());
-  EXPECT_EQ(w.place.pending_gradients(), 1);
+  EXPECT_FALSE(static_cast<bool>(engine_.gradient_place(w).early()));
+  EXPECT_TRUE(engine_.gradient_place(w).holds_gradient());
+  EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 1);
   ASSERT_TRUE(Contribute(w, 4).ok());
   EXPECT_EQ(Ops(), (Names{"contribute w", "reduce/chunk 0"}));
   EXPECT_EQ(backend_->gradients(ChunkId(0)), std::vector<float>(64, 7));
@@ -161,8 +162,8 @@ TEST_F(EngineTest, LastReaderMayOverwriteWhatItReads) {
                   EXPECT_EQ(p[in], p[out.slot]);
                   return absl::OkStatus();
                 }).ok());
-  EXPECT_EQ(w.place.pending_reads(), 0);
-  EXPECT_EQ(w.place.state(), TensorState::kReadyForReduce);
+  EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 0);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kReadyForReduce);
   EXPECT_EQ(Ops(), (Names{"fused", "reduce/chunk 0"}));
 }
 
@@ -201,12 +202,12 @@ TEST_F(EngineTest, PlaceHoldsTheParameterAgainBetweenMicroBatches) {
   LayOut(256);
   for (int64_t i = 0; i < 2; ++i) {
     Begin(i, 2);
-    EXPECT_EQ(w.place.state(), TensorState::kHold);
+    EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
     engine_.ExpectBackward(w, false);
     ASSERT_TRUE(Contribute(w, 3).ok());
-    EXPECT_EQ(w.place.state(),
+    EXPECT_EQ(engine_.gradient_place(w).state(),
               i == 0 ? TensorState::kHold : TensorState::kReadyForReduce);
-    EXPECT_EQ(w.place.holds_gradient(), i == 1);
+    EXPECT_EQ(engine_.gradient_place(w).holds_gradient(), i == 1);
     ASSERT_TRUE(engine_.EndMicroBatch().ok());
   }
   ASSERT_TRUE(engine_.UpdateParameters().ok());
@@ -240,7 +241,7 @@ TEST_F(EngineTest, UseThatIsTakenBackCompletesTheGradient) {
   // read is taken back, the gradient moves into place.
   ASSERT_TRUE(engine_.DoneReading(w).ok());
   ASSERT_TRUE(Contribute(w, 5).ok());
-  ASSERT_TRUE(static_cast<bool>(w.place.early()));
+  ASSERT_TRUE(static_cast<bool>(engine_.gradient_place(w).early()));
   ASSERT_TRUE(engine_.TakeBack(unused).ok());
   EXPECT_EQ(Ops(),
             (Names{"contribute w", "w/gradient_in_place", "reduce/chunk 0"}));
@@ -255,9 +256,9 @@ TEST_F(EngineTest, ContributionThatIsTakenBackCompletesTheGradient) {
   engine_.TakeAnnounced();
   engine_.ExpectBackward(w, false);
   ASSERT_TRUE(Contribute(w, 5).ok());
-  EXPECT_EQ(w.place.state(), TensorState::kHoldAfterBackward);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHoldAfterBackward);
   ASSERT_TRUE(engine_.TakeBack(engine_.TakeAnnounced()).ok());
-  EXPECT_EQ(w.place.state(), TensorState::kReadyForReduce);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kReadyForReduce);
   EXPECT_EQ(Ops(), (Names{"contribute w", "reduce/chunk 0"}));
 }
 
@@ -268,7 +269,7 @@ TEST_F(EngineTest, UpdateOfWhatHoldsItsParameterAlreadyIsAnError) {
   engine_.ExpectBackward(w, /*reads=*/false);
   ASSERT_TRUE(Contribute(w, 1).ok());
   ASSERT_TRUE(engine_.UpdateParameters().ok());
-  EXPECT_EQ(w.place.state(), TensorState::kHold);
+  EXPECT_EQ(engine_.gradient_place(w).state(), TensorState::kHold);
   const absl::Status again = engine_.UpdateParameters();
   EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
   EXPECT_NE(again.message().find("from HOLD to HOLD"), std::string::npos)
@@ -330,8 +331,8 @@ TEST_F(EngineTest, EvaluationAnnouncesNothing) {
   LayOut(256);
   engine_.BeginMicroBatch(0, 1, 0, /*training=*/false);
   engine_.ExpectBackward(w, true);
-  EXPECT_EQ(w.place.pending_reads(), 0);
-  EXPECT_EQ(w.place.pending_gradients(), 0);
+  EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 0);
+  EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 0);
   EXPECT_TRUE(engine_.EndMicroBatch().ok());
 }
 

@@ -46,7 +46,8 @@ void Op::Use(Parameter& parameter, bool writes) {
 
 Op::GradientSlot Op::AddContribution(Parameter& parameter, bool ends_a_read) {
   using Where = GradientPlace::Where;
-  const Where where = parameter.place.NextContribution(ends_a_read);
+  const Where where =
+      engine_.gradient_place(parameter).NextContribution(ends_a_read);
   Contribution contribution = {
       .parameter = &parameter, .where = where, .ends_a_read = ends_a_read};
   GradientSlot slot;
@@ -55,11 +56,11 @@ Op::GradientSlot Op::AddContribution(Parameter& parameter, bool ends_a_read) {
       slot.slot =
           AddOperand(engine_.PlaceOf(parameter, /*writes_gradient=*/true),
                      parameter.shape);
-      slot.accumulate = parameter.place.holds_gradient();
+      slot.accumulate = engine_.gradient_place(parameter).holds_gradient();
       Use(parameter, /*writes=*/true);
       break;
     case Where::kIntoEarly:
-      slot = {Write(parameter.place.early()), true};
+      slot = {Write(engine_.gradient_place(parameter).early()), true};
       break;
     case Where::kNewEarly:
       slot.slot =

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/ids.h"
-#include "runtime/autograd/gradient_place.h"
 #include "runtime/backend/shape.h"
 
 namespace castor {
@@ -28,10 +27,6 @@ struct Parameter {
   // Where its payload is, which the chunk layout sets.
   ChunkId chunk;
   int64_t offset = 0;  // in elements, within the chunk
-
-  // Who may touch its place in the micro batch at hand, which the Engine says.
-  GradientPlace place;
-  GradientPlace::Owner owner() const { return {name, trainable}; }
 
   int64_t elements() const { return shape.elements(); }
 };

@@ -146,8 +146,8 @@ TEST_F(TapeTest, NodeWithoutGradientIsSkippedAndItsUsesTakenBack) {
   GradientSink sink;
   ASSERT_TRUE(tape.RunBackward(loss.id(), Tensor(), sink).ok());
   EXPECT_EQ(ran_, (std::vector<std::string>{"loss"}));
-  EXPECT_EQ(w.place.pending_reads(), 0);
-  EXPECT_EQ(w.place.pending_gradients(), 0);
+  EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 0);
+  EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 0);
 }
 
 TEST_F(TapeTest, NodesLetGoOfWhatTheySavedAsSoonAsTheyHaveRun) {

@@ -89,8 +89,8 @@ absl::Status BackwardParameters(Engine& engine, const Saved& saved,
                                        .accumulate = accumulate});
     });
   };
-  auto accumulates = [](const Parameter& parameter) {
-    return parameter.place.has_contributions();
+  auto accumulates = [&engine](const Parameter& parameter) {
+    return engine.gradient_place(parameter).has_contributions();
   };
   const bool together = gamma.trainable && beta.trainable && &gamma != &beta &&
                         accumulates(gamma) == accumulates(beta);

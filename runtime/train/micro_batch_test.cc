@@ -117,7 +117,7 @@ TEST_F(MicroBatchTest, DryPassThatFailedLeavesNothingBehind) {
   EXPECT_TRUE(absl::IsInternal(Dry()));
   EXPECT_EQ(engine_.backend(), nullptr);
   for (const auto& parameter : engine_.parameters()) {
-    EXPECT_FALSE(static_cast<bool>(parameter->place.early()))
+    EXPECT_FALSE(static_cast<bool>(engine_.gradient_place(*parameter).early()))
         << parameter->name;
   }
   model_.fault = Fault::kNone;
