@@ -9,8 +9,9 @@ usage: ./test.sh [--quick] [--werror]
 
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
-  1. all tests, optimised, but those of memory/, device/ and runtime/, which
-     come in 2; everything else that can be built is built;
+  1. all tests, optimised, but those of memory/, device/ and runtime/ of which 2
+     runs all cases (the others have the tag "fewer-cases-sanitized");
+     everything else that can be built is built;
   2. those of memory/, device/ and runtime/, a share of the property tests,
      those of checkpoints of several ranks and of fp16, and those of the file
      that a trace is written to, under AddressSanitizer and
@@ -180,7 +181,7 @@ else
   # The sanitizers leave CUDA out.
   mapfile -t sanitized < <(castor_bazel query --noshow_progress \
     'tests(//memory/... + //device/... + //runtime/...)
-     except attr(tags, "\bgpu\b", //...)')
+     except attr(tags, "\b(gpu|fewer-cases-sanitized)\b", //...)')
   if [[ ${#sanitized[@]} -eq 0 ]]; then
     echo "test: bazel query found no tests" >&2
     echo "0 passed, 1 failed"
@@ -191,9 +192,11 @@ else
   # none of the three builds throws away another's.
   # The property tests are whole training runs with every stream at work. Only
   # a share of them is sanitized: a case takes ten times as long then.
+  # The same holds for RapidCheck's properties.
   # Reports name functions; for lines, leave -g0 out. That sources see no more
   # than they are given, the first run has shown: no sandbox for compilers.
-  runs=(--copt=-g0 --test_env=CASTOR_CASES=48 --strategy=CppCompile=local
+  runs=(--copt=-g0 --test_env=CASTOR_CASES=48
+    --test_env=RC_PARAMS=max_success=25 --strategy=CppCompile=local
     --strategy=CompileTest=local --strategy=CppLink=local
     --strategy=CppArchive=local //tests:promises_test //tests:ranks_test
     //tests:loss_scale_test //tests:shared_checkpoint_test

@@ -26,4 +26,15 @@
 #define CASTOR_THREAD_SANITIZER 1
 #endif
 
+namespace castor {
+
+// How many of the `usual` cases of a test run here. A sanitizer makes each take
+// ten to twenty times as long, and what it looks for is in each of them.
+constexpr int SanitizedCases(int usual) {
+  return CASTOR_ADDRESS_SANITIZER || CASTOR_THREAD_SANITIZER ? (usual + 3) / 4
+                                                             : usual;
+}
+
+}  // namespace castor
+
 #endif  // CASTOR_BASE_SANITIZERS_H_

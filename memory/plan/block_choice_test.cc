@@ -148,10 +148,7 @@ TEST(BlockChoice, LetsActivationsLeaveWhereTheBusIsIdle) {
 TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
   int64_t cases = 0, best_of_all = 0, leaving = 0;
   double worst = 1, sum = 0;
-  // A sanitizer makes them take twenty times as long, and what it looks for is
-  // in each of them.
-  constexpr int kSeeds = CASTOR_ADDRESS_SANITIZER ? 20 : 150;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint64_t seed = 0; seed < SanitizedCases(150); ++seed) {
     uint64_t drawn = 0;
     const auto draw = [&](int64_t low, int64_t high) {
       const auto words = Philox4x32(RandomKey{seed, 7}, drawn++);

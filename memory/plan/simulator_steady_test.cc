@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <variant>
 
+#include "base/sanitizers.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_generator.h"
@@ -16,7 +17,7 @@ namespace {
 
 TEST(Simulate, ForeseesTheMeanOfManySteps) {
   int64_t cases = 0, near = 0;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < SanitizedCases(200); ++seed) {
     ArbitraryTraceOptions options;
     options.chunks = 2 + static_cast<int64_t>(seed % 5);
     options.micro_batches = 1 + static_cast<int64_t>(seed % 3);

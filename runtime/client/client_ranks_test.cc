@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/sanitizers.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
@@ -189,7 +190,8 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomRanks, testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRanks,
+                         testing::Range(0, SanitizedCases(6)));
 
 // Does `work` on each of two ranks.
 std::vector<absl::Status> OnTwoRanks(const Model& model, const RankWork& work) {

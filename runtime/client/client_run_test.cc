@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/sanitizers.h"
 #include "base/status_macros.h"
 #include "device/cuda/fake_api.h"
 #include "gtest/gtest.h"
@@ -172,7 +173,8 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 24));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients,
+                         testing::Range(0, SanitizedCases(24)));
 
 // Streams on a GPU made of threads, and what a client queues on the first.
 class OnGpu final : public Machine {
@@ -260,7 +262,8 @@ TEST_P(RandomClientsOnAGpu, GiveTheBitsOfAClientOnItsThread) {
   EXPECT_GE(trained, 12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomClientsOnAGpu, testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClientsOnAGpu,
+                         testing::Range(0, SanitizedCases(6)));
 
 TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
   const Model model = {.parameters = {{.name = "w", .elements = 4}},

@@ -14,6 +14,13 @@ anew, unless a disk cache has the old ones.
 
 load(":command.bzl", "COMPILER_ATTRS", "compile_command")
 
+_OF_CLANG = [
+    "-Xclang",
+    "-fno-pch-timestamp",
+    # What the headers instantiate, no file that reads them instantiates again.
+    "-fpch-instantiate-templates",
+]
+
 def _headers(files):
     return [
         DefaultInfo(files = depset(files)),
@@ -47,7 +54,7 @@ def _precompiled_header_impl(ctx):
         arguments = [ctx.file.src.path] + compile.command + [
             "-x",
             "c++-header",
-        ] + (["-Xclang", "-fno-pch-timestamp", "-"] if is_clang else [header.path]) + [
+        ] + (_OF_CLANG + ["-"] if is_clang else [header.path]) + [
             "-o",
             compiled.path,
         ],
