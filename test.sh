@@ -9,17 +9,15 @@ usage: ./test.sh [--quick] [--werror]
 
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
-  1. all tests, optimised, but those of memory/, device/ and runtime/ of which 2
-     runs all cases (the others have the tag "fewer-cases-sanitized");
+  1. all tests, optimised, but those of memory/, device/, run/, runtime/ and
+     client/ of which 2 runs all cases (the others have the tag "fewer-cases-sanitized");
      everything else that can be built is built;
-  2. those of memory/, device/ and runtime/, a share of the property tests,
-     those of checkpoints of several ranks and of fp16, and those of the file
-     that a trace is written to, under AddressSanitizer and
-     UndefinedBehaviorSanitizer;
-  3. those of memory/exec/, device/ and runtime/ (not of its subfolders), the
-     thread pool's, those of GPU blocks that take turns, the same share, the
-     same of tests/, and tests:fake_gpu_test, under ThreadSanitizer.
-     (memory/plan/ and runtime/'s subfolders know no threads.)
+  2. those of these folders, a share of the property tests, those of checkpoints
+     of several ranks and of fp16, and those of the file that a trace is written
+     to, under AddressSanitizer and UndefinedBehaviorSanitizer;
+  3. those of these folders that know threads, the thread pool's, those of GPU
+     blocks that take turns, the same share, the same of tests/, and
+     tests:fake_gpu_test, under ThreadSanitizer;
   4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
 
 and meanwhile, with what of the processors is left, README's first command for
@@ -180,7 +178,7 @@ else
   # fourth of the time: what they test is optimised in every test of the whole.
   # The sanitizers leave CUDA out.
   mapfile -t sanitized < <(castor_bazel query --noshow_progress \
-    'tests(//memory/... + //device/... + //runtime/...)
+    'tests(//memory/... + //device/... + //run/... + //runtime/... + //client/...)
      except attr(tags, "\b(gpu|fewer-cases-sanitized)\b", //...)')
   if [[ ${#sanitized[@]} -eq 0 ]]; then
     echo "test: bazel query found no tests" >&2
@@ -202,7 +200,7 @@ else
     //tests:loss_scale_test //tests:shared_checkpoint_test
     //tracer:append_file_test //tracer:mapped_window_test)
   run_tests asan --config=asan --platform_suffix=-asan \
-    //memory/... //device/... //runtime/... "${runs[@]}"
+    //memory/... //device/... //run/... //runtime/... //client/... "${runs[@]}"
 
   # OpenMP's barriers in libgomp are not instrumented: what it orders, the
   # sanitizer cannot see.
@@ -214,7 +212,8 @@ else
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
     //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
-    //runtime/backend:all //runtime/client:all //runtime/program:all \
+    //runtime/backend:all //client:all //run/model:all //run/optim:all \
+    //run/program:all //run/report:all \
     //runtime/train:all \
     //kernels/attention:turns_test //kernels/cuda:emulated_schedule_test \
     //text/data:cached_tokens_test //text/data:tokenize_test \

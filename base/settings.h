@@ -1,7 +1,7 @@
 // A run's settings as a flat list, and the differences between two lists: so a
 // resumed run is compared with its checkpoint, and ranks with each other.
 // Settings come from a configuration or from a program's options
-// (runtime/managed/option_settings.h).
+// (run/option_settings.h).
 #ifndef CASTOR_BASE_SETTINGS_H_
 #define CASTOR_BASE_SETTINGS_H_
 

@@ -5,7 +5,7 @@
 // blocks' activations may go to the host; --offloaded takes these alone.
 //
 //   bazel run -c opt //benchmarks:addresses -- [--run] [--offloaded]
-#include "memory/plan/addresses.h"
+#include "memory/plan/addresses/addresses.h"
 
 #include <time.h>
 
@@ -23,12 +23,12 @@
 #include "base/units.h"
 #include "benchmarks/dry_trace.h"
 #include "benchmarks/synthetic.h"
-#include "memory/plan/expected_moves.h"
-#include "memory/plan/kept_blocks.h"
-#include "memory/plan/offloaded_blocks.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/addresses/expected_moves.h"
+#include "memory/plan/blocks/kept_blocks.h"
+#include "memory/plan/blocks/offloaded_blocks.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"

@@ -27,7 +27,7 @@
 #include "base/thread_pool.h"
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
-#include "memory/plan/lower_bound.h"
+#include "memory/plan/bounds/lower_bound.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"

@@ -13,9 +13,9 @@
 #include "base/thread_pool.h"
 #include "kernels/adam/adam.h"
 #include "kernels/exact_sum/exact_sum.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "run/model/model_state.h"
 #include "runtime/backend/backend.h"
-#include "runtime/train/model_state.h"
 
 namespace castor {
 

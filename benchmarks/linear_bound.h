@@ -21,7 +21,7 @@
 
 #include "benchmarks/linear_program.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "benchmarks/random_plans.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

@@ -14,8 +14,8 @@
 #include "benchmarks/linear_bound.h"
 #include "benchmarks/linear_program.h"
 #include "benchmarks/linear_units.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/units.h"
-#include "memory/plan/lower_bound.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/bounds/lower_bound.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "base/check.h"
-#include "memory/plan/block_chain.h"
-#include "memory/plan/block_choice.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/blocks/block_choice.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/block_chain.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 

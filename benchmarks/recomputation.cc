@@ -22,7 +22,7 @@
 #include "base/thread_pool.h"
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"

@@ -17,8 +17,8 @@
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
 #include "models/gpt2/gpt2.h"
+#include "run/model/model_state.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/train/model_state.h"
 #include "runtime/train/trainer.h"
 
 namespace castor {
@@ -61,11 +61,12 @@ int Main(int argc, char** argv) {
   }
   const auto print = [&](const char* name, const std::vector<double>& seconds) {
     const double median = Median(seconds);
-    std::printf("%-8s median %.3f s (%.3f to %.3f, %ld rounds), %.2f ns a "
-                "parameter\n",
-                name, median, *std::min_element(seconds.begin(), seconds.end()),
-                *std::max_element(seconds.begin(), seconds.end()),
-                static_cast<long>(rounds), 1e9 * median / parameters);
+    std::printf(
+        "%-8s median %.3f s (%.3f to %.3f, %ld rounds), %.2f ns a "
+        "parameter\n",
+        name, median, *std::min_element(seconds.begin(), seconds.end()),
+        *std::max_element(seconds.begin(), seconds.end()),
+        static_cast<long>(rounds), 1e9 * median / parameters);
   };
   std::printf("%ld parameters, %s, %d processors, sha256 %s\n",
               static_cast<long>(parameters), bf16 ? "bf16" : "fp32",

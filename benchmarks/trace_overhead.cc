@@ -17,8 +17,8 @@
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
 #include "models/gpt2/gpt2.h"
+#include "run/report/run_trace.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/train/run_trace.h"
 #include "runtime/train/trainer.h"
 #include "tracer/trace_file.h"
 

@@ -29,7 +29,7 @@
 #include "cli/trace/trace_view_command.h"
 #include "cli/train/train_command.h"
 #include "device/comm/launch_env.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 
 namespace castor::cli {

@@ -1,5 +1,5 @@
 // The host device keeps the contract of all devices.
-#include "device/device_contract.h"
+#include "device/testing/device_contract.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A model family: all that Castor knows of the models of one architecture.
 //
 // To add one, make a folder beside gpt2/ with
-//   - its sizes, an Architecture (runtime/config/model_config.h),
+//   - its sizes, an Architecture (run/config/model_config.h),
 //   - its modules, a Model (runtime/nn/model.h),
 //   - its Family, which reads the sizes and makes the modules,
 // and write a row into the table of families.cc. Nothing outside models/ names
@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/json_reader.h"
-#include "runtime/config/model_config.h"
+#include "run/config/model_config.h"
 #include "runtime/nn/model.h"
 #include "runtime/weights/hf_weights.h"
 

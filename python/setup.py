@@ -22,7 +22,7 @@ from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-CORE_TARGET = "//python/core:libcastor_client.so"
+CORE_TARGET = "//client/interface:libcastor_client.so"
 MINORS = range(9, 14)  # of torch 2
 
 

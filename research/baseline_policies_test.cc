@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "memory/plan/plan_checker.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_builder.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/check/plan_checker.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_builder.h"
+#include "memory/plan/testing/trace_generator.h"
 #include "research/baseline_search.h"
 #include "research/gemini_policy.h"
 #include "research/patrickstar_policy.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

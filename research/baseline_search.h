@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/plan.h"
 
 namespace castor {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/residency.h"
-#include "memory/plan/room.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/residency.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/residency/use_index.h"
 #include "research/baseline_search.h"
 
 namespace castor {

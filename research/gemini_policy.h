@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/plan.h"
 
 namespace castor {

@@ -24,10 +24,10 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_check.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/check/trace_check.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

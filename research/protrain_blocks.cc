@@ -7,9 +7,9 @@
 #include <variant>
 
 #include "base/check.h"
-#include "memory/plan/kept_blocks.h"
-#include "memory/plan/offloaded_blocks.h"
-#include "memory/plan/trace_check.h"
+#include "memory/plan/blocks/kept_blocks.h"
+#include "memory/plan/blocks/offloaded_blocks.h"
+#include "memory/plan/check/trace_check.h"
 #include "research/baseline_policies.h"
 
 namespace castor {

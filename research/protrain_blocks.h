@@ -18,8 +18,8 @@
 
 #include <cstdint>
 
-#include "memory/plan/block_choice.h"
-#include "memory/plan/block_uses.h"
+#include "memory/plan/blocks/block_choice.h"
+#include "memory/plan/blocks/block_uses.h"
 #include "tracer/step_trace.h"
 
 namespace castor {

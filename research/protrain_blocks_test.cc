@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "memory/plan/block_uses.h"
-#include "memory/plan/kept_blocks.h"
-#include "memory/plan/plan_checker.h"
-#include "memory/plan/trace_builder.h"
+#include "memory/plan/blocks/block_uses.h"
+#include "memory/plan/blocks/kept_blocks.h"
+#include "memory/plan/check/plan_checker.h"
+#include "memory/plan/testing/trace_builder.h"
 
 namespace castor {
 namespace {

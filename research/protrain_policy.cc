@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "memory/plan/eviction.h"
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/prefetch.h"
-#include "memory/plan/residency.h"
-#include "memory/plan/room.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/eviction.h"
+#include "memory/plan/residency/prefetch.h"
+#include "memory/plan/residency/residency.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/residency/use_index.h"
 #include "research/baseline_search.h"
 
 namespace castor {

@@ -1,6 +1,6 @@
 #include "research/tight_bound.h"
 
-#include "memory/plan/offloaded_blocks.h"
+#include "memory/plan/blocks/offloaded_blocks.h"
 #include "research/turns.h"
 #include "research/windows.h"
 

@@ -11,7 +11,7 @@
 
 #include "benchmarks/linear_bound.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

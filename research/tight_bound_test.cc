@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "benchmarks/random_plans.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_builder.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_builder.h"
 
 namespace castor {
 namespace {

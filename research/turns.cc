@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "benchmarks/linear_units.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "benchmarks/linear_units.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "benchmarks/linear_program.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
 #include "research/tight_bound.h"
 
 namespace castor {

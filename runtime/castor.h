@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "run/model/model_state.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/op.h"
 #include "runtime/autograd/tape.h"
@@ -27,7 +28,6 @@
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/rms_norm.h"
-#include "runtime/train/model_state.h"
 #include "runtime/train/trainer.h"
 
 #endif  // CASTOR_RUNTIME_CASTOR_H_

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor::testing {
 

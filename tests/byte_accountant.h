@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "device/device.h"
-#include "runtime/backend/run_observer.h"
+#include "run/run_observer.h"
 #include "tracer/events.h"
 
 namespace castor::testing {

@@ -10,11 +10,11 @@
 #include "base/name_pattern.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
-#include "runtime/optim/adam/adam.h"
-#include "runtime/optim/lamb/lamb.h"
+#include "run/optim/adam/adam.h"
+#include "run/optim/lamb/lamb.h"
 #include "tests/random_architecture.h"
 
 namespace castor::testing {

@@ -5,8 +5,9 @@
 # any. The order of the layers is Bazel's to keep: each layer's BUILD file says
 # who may use it (package_group "users"), and the compiler's sandbox holds no
 # other header. Here stands what visibility cannot tell:
-#  - the order of the rooms of runtime/ and text/. A room includes itself and what its row
-#    of the table below names, no other room; tests may use what is above.
+#  - the order of the rooms of memory/plan/, run/, client/, runtime/ and text/. A room
+#    includes itself and what its row of the table below names, no other room; tests
+#    may use what is above.
 #  - headers that are kept out of most files, each with its reason.
 #  - one way to write an include: by the path from the root.
 set -euo pipefail
@@ -24,23 +25,45 @@ trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
 awk '
 BEGIN {
   # A row: the room, then the rooms that it may include besides itself.
-  Row("runtime/optim", "")
-  Row("runtime/backend", "runtime/optim")
-  Row("runtime/managed", "runtime/optim")
-  Row("runtime/program", "runtime/backend runtime/managed runtime/optim")
-  Row("runtime/client",
-      "runtime/autograd runtime/backend runtime/checkpoint runtime/config " \
-      "runtime/managed runtime/optim runtime/program runtime/train")
-  Row("runtime/autograd", "runtime/backend")
-  Row("runtime/ops", "runtime/autograd runtime/backend")
-  Row("runtime/nn", "runtime/autograd runtime/ops")
+  plan = "memory/plan"
+  Row(plan, "")
+  Row(plan "/layout", plan)
+  Row(plan "/residency", plan)
+  Row(plan "/simulate", plan " " plan "/residency")
+  Row(plan "/bounds", plan " " plan "/residency")
+  Row(plan "/check", plan)
+  Row(plan "/policy",
+      plan " " plan "/residency " plan "/simulate " plan "/bounds")
+  Row(plan "/planner",
+      plan " " plan "/residency " plan "/simulate " plan "/bounds " \
+      plan "/check " plan "/policy")
+  Row(plan "/blocks",
+      plan " " plan "/simulate " plan "/bounds " plan "/check " \
+      plan "/policy " plan "/planner")
+  Row(plan "/addresses",
+      plan " " plan "/simulate " plan "/check " plan "/planner")
+  Row(plan "/replay",
+      plan " " plan "/residency " plan "/simulate " plan "/bounds " \
+      plan "/check " plan "/policy " plan "/blocks " plan "/addresses")
+  Row("run/optim", "")
+  Row("run/model", "")
+  Row("run", "run/optim")
+  Row("run/program", "run run/optim")
+  Row("run/report", "run run/program")
+  Row("run/config", "run/optim")
+  Row("run/checkpoint", "run/config run/model run/optim")
+  Row("client",
+      "run run/checkpoint run/config run/model run/optim run/program run/report")
+  Row("client/interface", "client run run/config run/optim run/report")
+  Row("runtime/backend", "run run/model run/optim run/program")
+  Row("runtime/autograd", "run/model runtime/backend")
+  Row("runtime/ops", "run/model runtime/autograd runtime/backend")
+  Row("runtime/nn", "run/model runtime/autograd runtime/ops")
   Row("runtime/train",
-      "runtime/autograd runtime/backend runtime/managed runtime/nn " \
-      "runtime/optim runtime/program")
-  Row("runtime/config", "runtime/optim runtime/train")
-  Row("runtime/data", "runtime/config")
-  Row("runtime/checkpoint", "runtime/config runtime/train")
-  Row("runtime/weights", "runtime/checkpoint runtime/train")
+      "run run/checkpoint run/model run/optim run/program run/report " \
+      "runtime/autograd runtime/backend runtime/nn")
+  Row("runtime/data", "run/config")
+  Row("runtime/weights", "run/checkpoint run/model")
   Row("text/tokenizer", "")
   bad = 0
 }
@@ -52,10 +75,11 @@ function Row(room, below, parts, n, i) {
   may[room, room] = 1
 }
 
-# The room that a path belongs to; "" where there is none.
-function RoomOf(path, parts, n) {
-  n = split(path, parts, "/")
-  if (n > 2 && ((parts[1] "/" parts[2]) in known)) return parts[1] "/" parts[2]
+# The room that a path belongs to, the deepest; "" where there is none.
+function RoomOf(path) {
+  while (sub(/\/[^\/]*$/, "", path)) {
+    if (path in known) return path
+  }
   return ""
 }
 
@@ -93,9 +117,11 @@ function Check(line, name, from, to, first) {
       Complain("\"" name "\" is in no file of the repository")
     return
   }
-  if (path ~ /_test\.cc$/ || path ~ /^runtime\/testing\//) return
+  if (path ~ /_test\.cc$/ || path ~ /\/testing\//) return
   from = RoomOf(path)
   to = RoomOf(name)
+  # Bazel says who may use the planner, and all of it.
+  if (to ~ /^memory\/plan/ && from !~ /^memory\/plan/) return
   if (from != "" && to != "" && !((from, to) in may))
     Complain(from " may not include " to " (\"" name "\")")
 }

@@ -1,9 +1,9 @@
 // Promise P4's second half: a run that is resumed from a checkpoint, under
 // whatever policy, budget and chunk size and on whatever number of ranks, gives
 // the bits of one that was never stopped. That files are atomic and checked is
-// runtime/checkpoint's to show; how several ranks fail together is
+// run/checkpoint's to show; how several ranks fail together is
 // shared_checkpoint_test's.
-#include "runtime/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -25,12 +25,12 @@
 #include "base/philox.h"
 #include "base/test_files.h"
 #include "models/families.h"
-#include "runtime/checkpoint/checkpoint_parts.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_size.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
-#include "runtime/checkpoint/run_identity.h"
-#include "runtime/optim/adam/adam.h"
+#include "run/checkpoint/checkpoint_parts.h"
+#include "run/checkpoint/checkpoint_reader.h"
+#include "run/checkpoint/checkpoint_size.h"
+#include "run/checkpoint/checkpoint_writer.h"
+#include "run/checkpoint/run_identity.h"
+#include "run/optim/adam/adam.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 

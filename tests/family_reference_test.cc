@@ -27,7 +27,7 @@
 #include "absl/strings/match.h"
 #include "base/name_pattern.h"
 #include "models/families.h"
-#include "runtime/optim/adam/adam.h"
+#include "run/optim/adam/adam.h"
 #include "runtime/weights/pretrained.h"
 #include "runtime/weights/safetensors.h"
 #include "tests/model_logits.h"

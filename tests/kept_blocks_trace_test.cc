@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/name_pattern.h"
-#include "memory/plan/kept_blocks.h"
-#include "memory/plan/offloaded_blocks.h"
-#include "memory/plan/step_blocks.h"
-#include "memory/plan/trace_check.h"
+#include "memory/plan/blocks/kept_blocks.h"
+#include "memory/plan/blocks/offloaded_blocks.h"
+#include "memory/plan/check/trace_check.h"
+#include "memory/plan/simulate/step_blocks.h"
 #include "models/families.h"
 #include "models/family.h"
 #include "runtime/nn/zero_init.h"

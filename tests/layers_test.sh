@@ -17,13 +17,13 @@ fail() {
 # planted FILE INCLUDE: a legal tree, with one more include in one file.
 planted() {
   rm -rf "${tree:?}"/*
-  mkdir -p "${tree}"/{device/cuda,runtime/optim/adam,runtime/autograd} \
+  mkdir -p "${tree}"/{device/cuda,run/optim/adam,runtime/autograd} \
     "${tree}"/{runtime/backend,runtime/train,runtime/testing,tests}
-  touch "${tree}"/{device/d.h,device/cuda/c.cc,runtime/optim/o.h} \
-    "${tree}"/{runtime/optim/adam/a.h,runtime/autograd/a.h,runtime/backend/b.h} \
-    "${tree}"/{runtime/autograd/a_test.cc,runtime/train/t.h,runtime/r.h} \
+  touch "${tree}"/{device/d.h,device/cuda/c.cc,run/optim/o.h} \
+    "${tree}"/{run/optim/adam/a.h,runtime/autograd/a.h,runtime/backend/b.h} \
+    "${tree}"/{runtime/autograd/a_test.cc,runtime/train/t.h,runtime/r.h,run/r.h} \
     "${tree}"/{runtime/testing/e.h,tests/helper.h}
-  echo '#include "runtime/optim/o.h"' >"${tree}/runtime/backend/b.h"
+  echo '#include "run/optim/o.h"' >"${tree}/runtime/backend/b.h"
   printf '%s\n' "#include <vector>" "#include \"$2\"" >>"${tree}/$1"
   "${check}" "${tree}" >"${tree}/log" 2>&1
 }
@@ -42,9 +42,9 @@ refuses() {
   fi
 }
 
-allows runtime/backend/b.h runtime/optim/adam/a.h
-allows runtime/optim/adam/a.h runtime/optim/o.h
-allows runtime/optim/o.h runtime/optim/adam/a.h
+allows runtime/backend/b.h run/optim/adam/a.h
+allows run/optim/adam/a.h run/optim/o.h
+allows run/optim/o.h run/optim/adam/a.h
 allows runtime/autograd/a.h runtime/backend/b.h
 allows runtime/autograd/a_test.cc runtime/train/t.h
 allows runtime/autograd/a_test.cc runtime/testing/e.h
@@ -52,21 +52,24 @@ allows runtime/testing/e.h runtime/train/t.h
 allows runtime/train/t.h runtime/autograd/a.h
 allows runtime/r.h runtime/train/t.h
 allows runtime/train/t.h device/d.h
+allows run/r.h run/optim/o.h
 allows tests/helper.h runtime/train/t.h
 allows device/cuda/c.cc cuda_runtime.h
 allows device/d.h absl/status/status.h
 
-refuses runtime/optim/o.h runtime/backend/b.h
-refuses runtime/optim/adam/a.h runtime/train/t.h
+refuses run/optim/o.h runtime/backend/b.h
+refuses run/optim/o.h run/r.h
+refuses run/r.h runtime/backend/b.h
+refuses run/optim/adam/a.h runtime/train/t.h
 refuses runtime/backend/b.h runtime/autograd/a.h
-refuses runtime/autograd/a.h runtime/optim/o.h
+refuses runtime/autograd/a.h run/optim/o.h
 refuses runtime/autograd/a.h runtime/train/t.h
 refuses device/d.h cuda_runtime.h
 refuses runtime/r.h nccl.h
 refuses tests/helper.h absl/container/flat_hash_map.h
 refuses runtime/r.h future
-refuses runtime/r.h optim/o.h
-refuses runtime/optim/o.h ../r.h
+refuses run/r.h optim/o.h
+refuses run/optim/o.h ../r.h
 refuses runtime/r.h runtime/gone.h
 
 rm -rf "${tree:?}"/*

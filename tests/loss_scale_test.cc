@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "runtime/optim/adam/adam.h"
+#include "run/optim/adam/adam.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {

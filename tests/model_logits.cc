@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
 #include "models/causal_lm.h"
 #include "models/families.h"
 #include "runtime/autograd/engine.h"

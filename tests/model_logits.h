@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/autograd/parameter.h"
-#include "runtime/config/model_config.h"
+#include "run/config/model_config.h"
+#include "run/model/parameter.h"
 
 namespace castor::testing {
 

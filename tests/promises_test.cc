@@ -27,7 +27,7 @@
 #include "base/philox.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
-#include "runtime/optim/adam/adam.h"
+#include "run/optim/adam/adam.h"
 #include "tests/case_generator.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/family.h"
-#include "runtime/config/model_config.h"
+#include "run/config/model_config.h"
 #include "tests/random.h"
 
 namespace castor::testing {

@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "base/test_files.h"
 #include "device/comm/thread_ranks.h"
-#include "runtime/train/run_trace.h"
+#include "run/report/run_trace.h"
 #include "tests/training_harness.h"
 #include "tracer/events.h"
 #include "tracer/rank_traces.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "device/comm/thread_ranks.h"
-#include "runtime/optim/rule_for_test.h"
+#include "run/optim/testing/rule_for_test.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {

@@ -9,7 +9,7 @@ usage() {
   cat <<'END_OF_USAGE'
 usage: tools/check_arm64.sh [--mirror URL] [--folder FOLDER] [--tests] [TARGET]...
 
-Compiles TARGETs (//memory/... //kernels/... //runtime/...) for arm64 with
+Compiles TARGETs (//memory/... //kernels/... //run/... //runtime/...) for arm64 with
 Debian's cross compiler. Debian's libraries for arm64 are unpacked into FOLDER
 (~/.cache/castor-arm64; 0.7 GB), not installed; those of an earlier call serve
 again.
@@ -46,7 +46,7 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ ${#targets[@]} -gt 0 ]] ||
-  targets=(//memory/... //kernels/... //runtime/...)
+  targets=(//memory/... //kernels/... //run/... //runtime/...)
 
 tools/setup.sh --arm64
 release="$(. /etc/os-release && echo "${VERSION_CODENAME}")"

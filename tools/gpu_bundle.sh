@@ -46,7 +46,7 @@ mapfile -t targets < <(castor_bazel query --noshow_progress \
 # Without new dtags the folder serves the libraries' own needs too.
 castor_bazel build -c opt --noshow_progress --dynamic_mode=off \
   --linkopt='-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib' //:castor \
-  //python/core:libcastor_client.so "${targets[@]}"
+  //client/interface:libcastor_client.so "${targets[@]}"
 bazel_bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)"
 
 mkdir -p "${into}/lib"
@@ -66,13 +66,13 @@ done
 
 # The Python package's core, and its sources, which are compiled there for the
 # PyTorch that is found.
-install -m 755 "${bazel_bin}/python/core/libcastor_client.so" "${into}/"
+install -m 755 "${bazel_bin}/client/interface/libcastor_client.so" "${into}/"
 strip --strip-debug "${into}/libcastor_client.so"
 rm -rf "${into}/torch_package"
-mkdir -p "${into}/torch_package/python/core"
+mkdir -p "${into}/torch_package/client/interface"
 cp -r python/castor python/shim python/setup.py python/pyproject.toml \
   "${into}/torch_package/python/"
-cp python/core/castor_client.h "${into}/torch_package/python/core/"
+cp client/interface/castor_client.h "${into}/torch_package/client/interface/"
 rm -rf "${into}"/torch_package/python/castor/{__pycache__,*.so}
 
 # Every library but those that come with the C library and the driver.

@@ -35,13 +35,13 @@ mkdir -p out
 arguments=(-c opt)
 [[ "${CASTOR_WERROR:-}" != 1 ]] || arguments+=(--config=werror)
 if ! castor_bazel build "${arguments[@]}" \
-  //python/core:libcastor_client.so >out/build.log 2>&1; then
+  //client/interface:libcastor_client.so >out/build.log 2>&1; then
   cat out/build.log >&2
   echo "torch_env: the core's build failed; its output is above and in" \
     "out/build.log" >&2
   exit 1
 fi
-core="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)/python/core/libcastor_client.so"
+core="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)/client/interface/libcastor_client.so"
 
 # What was installed is told by what it was made of.
 made_of="$({

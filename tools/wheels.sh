@@ -68,13 +68,13 @@ source tools/bazel.sh
 mkdir -p out/wheels
 arguments=(-c opt)
 [[ "${CASTOR_WERROR:-}" != 1 ]] || arguments+=(--config=werror)
-castor_bazel build "${arguments[@]}" //python/core:libcastor_client.so \
+castor_bazel build "${arguments[@]}" //client/interface:libcastor_client.so \
   >out/wheels/build.log 2>&1 || {
   cat out/wheels/build.log >&2
   die "the core's build failed; its output is above"
 }
 bin="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)"
-core="${bin}/python/core/libcastor_client.so"
+core="${bin}/client/interface/libcastor_client.so"
 if readelf -d "${core}" | grep NEEDED | grep -E 'torch|c10|mpi' >&2; then
   die "the core links what is above; it must load without it"
 fi

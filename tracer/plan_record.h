@@ -1,6 +1,6 @@
 // A plan as the trace keeps it: the request, the decisions and the prediction.
-// The words are those of memory/plan/plan.h; memory/plan/recorded_plan.h makes
-// and reads these records.
+// The words are those of memory/plan/plan.h; memory/plan/replay/recorded_plan.h
+// makes and reads these records.
 #ifndef CASTOR_TRACER_PLAN_RECORD_H_
 #define CASTOR_TRACER_PLAN_RECORD_H_
 
@@ -17,7 +17,8 @@ namespace castor {
 enum class ActionKind : uint8_t {
   // Fetch: home -> device. The home must be valid, the payload not resident.
   // After it the payload is resident and clean. For activations that the next
-  // operator makes (memory/plan/offloaded_blocks.h) nothing moves, and they are
+  // operator makes (memory/plan/blocks/offloaded_blocks.h) nothing moves, and
+  // they are
   // dirty after that operator.
   kFetch,
   // Copy back: device -> home. The payload must be resident and dirty. After it

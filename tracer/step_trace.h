@@ -95,8 +95,8 @@ struct ChunkInfo {
   int64_t sum_bytes = 0;
   // If not -1, a chunk of activations, not of parameters: the activations that
   // the block of this number keeps from its forward for its backward, which may
-  // go to the host in between (memory/plan/offloaded_blocks.h). Each micro
-  // batch makes them anew; the chunk is empty before and afterwards.
+  // go to the host in between (memory/plan/blocks/offloaded_blocks.h). Each
+  // micro batch makes them anew; the chunk is empty before and afterwards.
   int64_t block = -1;
   // The number of copies that move it over the bus, one for each tensor; 1
   // except for activations.
@@ -120,7 +120,7 @@ struct ChunkInfo {
 //   remade    f f f f   ...   f f f f b b b
 //
 // Bytes are differences: the kept case minus the other one, so that the trace
-// of either follows from that of the other (memory/plan/kept_blocks.h).
+// of either follows from that of the other (memory/plan/blocks/kept_blocks.h).
 struct BlockRecord {
   int64_t block = 0;    // its number in the micro batch, in order of running
   bool kept = false;    // in this trace

@@ -18,7 +18,7 @@
 #include "cli/run/kept_files.h"
 #include "cli/run/session.h"
 #include "models/families.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint.h"
 #include "runtime/weights/hf_export.h"
 
 namespace castor::cli {

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "cli/run/find_checkpoint.h"
 #include "models/families.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_dir.h"
 #include "runtime/weights/copied_files.h"
 #include "runtime/weights/foreign_model.h"
 #include "text/tokenizer/model_end_tokens.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cli/run/kept_files.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

@@ -26,7 +26,7 @@
 #include "cli/live/live_history.h"
 #include "cli/serve/loopback_server.h"
 #include "memory/exec/category.h"
-#include "runtime/program/step_meter.h"
+#include "run/report/step_meter.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

@@ -3,7 +3,7 @@
 #define CASTOR_CLI_MACHINE_APPLY_SHARE_H_
 
 #include "device/topology/share.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

@@ -19,7 +19,7 @@
 #include "device/cuda/nccl/library_api.h"
 #include "device/cuda/runtime_api.h"
 #include "kernels/gradient_sum/add_to_sum.h"
-#include "runtime/managed/gpu_kernels.h"
+#include "run/gpu_kernels.h"
 
 namespace castor::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "device/comm/device_parts.h"
 #include "device/comm/rank_group.h"
-#include "runtime/managed/gpu.h"
+#include "run/gpu.h"
 #include "runtime/train/trainer.h"
 
 namespace castor::cli {

@@ -10,7 +10,7 @@
 #include "device/comm/rank_group.h"
 #include "device/topology/place.h"
 #include "device/topology/share.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

@@ -13,9 +13,9 @@
 #include "cli/run/session.h"
 #include "cli/train/report.h"
 #include "models/families.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
-#include "runtime/checkpoint/checkpoint_size.h"
-#include "runtime/config/rate_notes.h"
+#include "run/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_size.h"
+#include "run/config/rate_notes.h"
 
 namespace castor::cli {
 namespace {

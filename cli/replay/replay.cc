@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "memory/plan/block_choice.h"
-#include "memory/plan/lower_bound.h"
-#include "memory/plan/plan_checker.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/run_planner.h"
-#include "runtime/managed/refusal_status.h"
+#include "memory/plan/blocks/block_choice.h"
+#include "memory/plan/bounds/lower_bound.h"
+#include "memory/plan/check/plan_checker.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/planner/run_planner.h"
+#include "run/refusal_status.h"
 
 namespace castor::cli {
 namespace {

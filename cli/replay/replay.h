@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/policies.h"
-#include "memory/plan/recorded_run.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/replay/recorded_run.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor::cli {
 

@@ -20,10 +20,10 @@
 #include "cli/output/output_file.h"
 #include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/bus_limits.h"
-#include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
-#include "memory/plan/recorded_run.h"
+#include "memory/plan/replay/recorded_run.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/units.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
-#include "runtime/program/forecast.h"
+#include "run/program/forecast.h"
 
 namespace castor::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_dir.h"
 
 namespace castor::cli {
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/config/config.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/config/config.h"
 #include "runtime/weights/copied_files.h"
 
 namespace castor::cli {

@@ -14,7 +14,7 @@
 #include "device/comm/communicator.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

@@ -17,10 +17,10 @@
 #include "kernels/head_loss/ignored_target.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/run_identity.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/checkpoint/run_identity.h"
+#include "run/optim/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/train/lr_schedule.h"
 #include "text/data/open_data.h"
 #include "text/data/tokenizer_encoding.h"
 

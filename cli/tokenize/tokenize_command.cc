@@ -8,7 +8,7 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/tokenize/tokenize_lines.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {

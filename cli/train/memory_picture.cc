@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/units.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor::cli {
 namespace {

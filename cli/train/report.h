@@ -13,11 +13,11 @@
 #include "absl/strings/string_view.h"
 #include "cli/train/step_figures.h"
 #include "memory/plan/plan.h"
-#include "runtime/config/config.h"
-#include "runtime/optim/chunk_optimizer.h"
-#include "runtime/program/forecast.h"
-#include "runtime/program/step_meter.h"
-#include "runtime/train/admission.h"
+#include "run/config/config.h"
+#include "run/optim/chunk_optimizer.h"
+#include "run/program/admission.h"
+#include "run/program/forecast.h"
+#include "run/report/step_meter.h"
 
 namespace castor::cli {
 

@@ -18,10 +18,10 @@
 #include "cli/run/checkpoint_place.h"
 #include "device/comm/agreement.h"
 #include "device/comm/first_rank.h"
-#include "runtime/checkpoint/checkpoint_parts.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_size.h"
-#include "runtime/checkpoint/set_aside.h"
+#include "run/checkpoint/checkpoint_parts.h"
+#include "run/checkpoint/checkpoint_reader.h"
+#include "run/checkpoint/checkpoint_size.h"
+#include "run/checkpoint/set_aside.h"
 
 namespace castor::cli {
 namespace {

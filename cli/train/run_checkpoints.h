@@ -23,9 +23,9 @@
 #include "absl/status/statusor.h"
 #include "cli/run/session.h"
 #include "device/comm/communicator.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
-#include "runtime/checkpoint/checkpoint_lock.h"
-#include "runtime/config/config.h"
+#include "run/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_lock.h"
+#include "run/config/config.h"
 
 namespace castor::cli {
 

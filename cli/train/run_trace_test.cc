@@ -1,6 +1,6 @@
 // A trace that is written while streams run: for the thread sanitizer, and what
 // a window holds.
-#include "runtime/train/run_trace.h"
+#include "run/report/run_trace.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/program/step_meter.h"
+#include "run/report/step_meter.h"
 
 namespace castor::cli {
 

@@ -2,7 +2,7 @@
 #ifndef CASTOR_CLI_TRAIN_TRACE_REQUEST_H_
 #define CASTOR_CLI_TRAIN_TRACE_REQUEST_H_
 
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

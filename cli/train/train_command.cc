@@ -32,9 +32,9 @@
 #include "device/comm/launch_env.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
-#include "runtime/config/rate_notes.h"
-#include "runtime/config/time_limits.h"
-#include "runtime/train/run_trace.h"
+#include "run/config/rate_notes.h"
+#include "run/config/time_limits.h"
+#include "run/report/run_trace.h"
 
 namespace castor::cli {
 namespace {

@@ -1,6 +1,6 @@
 // The contract of a communicator (communicator_contract.h), for a rank that is
 // alone and for ranks as threads.
-#include "device/comm/communicator_contract.h"
+#include "device/comm/testing/communicator_contract.h"
 
 #include <gtest/gtest.h>
 

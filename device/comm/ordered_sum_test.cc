@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/with_type.h"
-#include "device/comm/communicator_oracle.h"
+#include "device/comm/testing/communicator_oracle.h"
 
 namespace castor {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "device/comm/communicator_oracle.h"
+#include "device/comm/testing/communicator_oracle.h"
 #include "device/host/host_device.h"
 
 namespace castor {

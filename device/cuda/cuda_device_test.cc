@@ -20,9 +20,9 @@
 #include "base/test_threads.h"
 #include "base/units.h"
 #include "device/cuda/fake_api.h"
-#include "device/device_contract.h"
 #include "device/forwarding_device.h"
 #include "device/gate.h"
+#include "device/testing/device_contract.h"
 
 namespace castor {
 namespace {

@@ -9,7 +9,7 @@
 #include "device/cuda/gpu.h"
 #include "device/cuda/overlapping_move.h"
 #include "device/cuda/runtime_api.h"
-#include "device/device_contract.h"
+#include "device/testing/device_contract.h"
 
 namespace castor {
 namespace {

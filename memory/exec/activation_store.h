@@ -1,6 +1,6 @@
 // Holds the activations that a plan moves between the device and the host:
 // those that blocks of the model keep from their forward to their backward.
-// They are chunks of the step's trace (memory/plan/offloaded_blocks.h).
+// They are chunks of the step's trace (memory/plan/blocks/offloaded_blocks.h).
 //
 // Such a chunk has no block of its own. It consists of storages, its *pieces*,
 // each of which has a block in the arena. A piece's storage keeps its id, which

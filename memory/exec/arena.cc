@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/units.h"
-#include "memory/plan/compaction.h"
+#include "memory/plan/addresses/compaction.h"
 #include "memory/plan/plan.h"
 
 namespace castor {

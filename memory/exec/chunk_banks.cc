@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "memory/exec/chunk_store.h"
-#include "memory/plan/state_layout.h"
+#include "memory/plan/layout/state_layout.h"
 
 namespace castor {
 

@@ -65,9 +65,9 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/shard_exchange.h"
 #include "memory/exec/state_view.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "memory/plan/layout/state_layout.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/state_layout.h"
 #include "tracer/work_tag.h"
 
 namespace castor {

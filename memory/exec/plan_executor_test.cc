@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "device/host/host_device.h"
 #include "memory/exec/activation_store.h"
-#include "memory/plan/trace_builder.h"
+#include "memory/plan/testing/trace_builder.h"
 
 namespace castor {
 namespace {

@@ -1,6 +1,6 @@
 // Exchanges chunks with the other ranks: gathers parameters, sums gradients in
 // the order of ranks, and owns the host memory through which payloads with
-// gradients go (memory/plan/shard_staging.h).
+// gradients go (memory/plan/layout/shard_staging.h).
 //
 // Rank r of N owns the r-th of N equal shards of every chunk. Every rank must
 // call Gather and Reduce for the same chunks in the same order, as the same
@@ -23,8 +23,8 @@
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/host_memory.h"
-#include "memory/plan/chunk_layout.h"
-#include "memory/plan/shard_staging.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "memory/plan/layout/shard_staging.h"
 #include "tracer/step_trace.h"
 #include "tracer/work_tag.h"
 

@@ -18,7 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/with_type.h"
-#include "device/comm/communicator_oracle.h"
+#include "device/comm/testing/communicator_oracle.h"
 #include "device/comm/thread_ranks.h"
 #include "device/gate.h"
 #include "device/host/host_device.h"

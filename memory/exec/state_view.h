@@ -1,5 +1,5 @@
 // Addresses of a chunk's optimizer states, on whichever side they are.
-// memory/plan/state_layout.h says which arrays there are.
+// memory/plan/layout/state_layout.h says which arrays there are.
 #ifndef CASTOR_MEMORY_EXEC_STATE_VIEW_H_
 #define CASTOR_MEMORY_EXEC_STATE_VIEW_H_
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/plan/state_layout.h"
+#include "memory/plan/layout/state_layout.h"
 
 namespace castor {
 

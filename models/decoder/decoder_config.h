@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "models/decoder/decoder_sizes.h"
 #include "models/rope/rope.h"
-#include "runtime/config/model_config.h"
+#include "run/config/model_config.h"
 
 namespace castor::models {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "runtime/config/model_config.h"
+#include "run/config/model_config.h"
 
 namespace castor::models {
 

@@ -9,7 +9,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "python/core/castor_client.h"
+#include "client/interface/castor_client.h"
 #include "python/shim/forks.h"
 
 namespace castor::shim {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "python/core/castor_client.h"
+#include "client/interface/castor_client.h"
 
 namespace castor::shim {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "python/core/castor_client.h"
+#include "client/interface/castor_client.h"
 
 namespace castor::shim {
 

@@ -32,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-#include "python/core/castor_client.h"
+#include "client/interface/castor_client.h"
 #include "python/shim/account.h"
 #include "python/shim/core_library.h"
 #include "python/shim/forks.h"

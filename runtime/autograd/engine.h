@@ -25,9 +25,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/philox.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "run/model/parameter.h"
 #include "runtime/autograd/gradient_place.h"
-#include "runtime/autograd/parameter.h"
 #include "runtime/autograd/tensor.h"
 #include "runtime/backend/backend.h"
 

@@ -11,15 +11,15 @@
 // All this depends on the model alone, never on placement, so neither do the
 // sums and their order (promise P1).
 //
-// The states and their transitions are those of memory/plan/tensor_state.h.
-// Threads: one.
+// The states and their transitions are those of
+// memory/plan/layout/tensor_state.h. Threads: one.
 #ifndef CASTOR_RUNTIME_AUTOGRAD_GRADIENT_PLACE_H_
 #define CASTOR_RUNTIME_AUTOGRAD_GRADIENT_PLACE_H_
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "memory/plan/tensor_state.h"
+#include "memory/plan/layout/tensor_state.h"
 #include "runtime/autograd/tensor.h"
 
 namespace castor {

@@ -9,9 +9,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "run/model/parameter.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/gradient_place.h"
-#include "runtime/autograd/parameter.h"
 #include "runtime/autograd/tensor.h"
 #include "runtime/backend/backend.h"
 

@@ -87,7 +87,7 @@ class Tape {
 // What is alive while the block's own backward runs is the same in both cases,
 // and running it again takes what a forward takes that keeps everything: so the
 // trace of any choice of kept blocks follows from that of one
-// (memory/plan/kept_blocks.h).
+// (memory/plan/blocks/kept_blocks.h).
 using Block = std::function<absl::StatusOr<Tensor>(const Tensor&)>;
 absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
                                   Block block);

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "base/dtype.h"
-#include "runtime/backend/shape.h"
+#include "run/model/shape.h"
 #include "runtime/backend/storage.h"
 
 namespace castor {

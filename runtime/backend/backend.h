@@ -19,8 +19,8 @@
 #include "base/ids.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
+#include "run/model/shape.h"
 #include "runtime/backend/host_data.h"
-#include "runtime/backend/shape.h"
 #include "runtime/backend/storage.h"
 #include "tracer/step_trace.h"
 

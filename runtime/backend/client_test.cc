@@ -22,10 +22,10 @@
 #include "device/host/host_device.h"
 #include "gtest/gtest.h"
 #include "memory/exec/host_memory.h"
-#include "memory/plan/planner.h"
+#include "memory/plan/planner/planner.h"
+#include "run/optim/optimizers.h"
 #include "runtime/backend/device_backend.h"
 #include "runtime/backend/dry_backend.h"
-#include "runtime/optim/optimizers.h"
 
 namespace castor {
 namespace {

@@ -23,10 +23,10 @@
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
+#include "run/optim/chunk_optimizer.h"
+#include "run/run_observer.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/made_in_block.h"
-#include "runtime/backend/run_observer.h"
-#include "runtime/optim/chunk_optimizer.h"
 #include "tracer/step_trace.h"
 
 namespace castor {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "run/program/make_step_trace.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/made_in_block.h"
-#include "runtime/backend/make_step_trace.h"
 #include "tracer/step_trace.h"
 
 namespace castor {

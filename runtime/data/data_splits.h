@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 #include "runtime/data/data_set.h"
 
 namespace castor {

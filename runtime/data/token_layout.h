@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 namespace castor {
 

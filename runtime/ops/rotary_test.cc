@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/nn/modules.h"
 #include "runtime/ops/dropout.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
 #include "runtime/backend/backend.h"
 
 namespace castor::testing {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss/ignored_target.h"
-#include "memory/plan/kept_blocks.h"
+#include "memory/plan/blocks/kept_blocks.h"
 #include "runtime/autograd/tape.h"
 #include "tracer/work_tag.h"
 

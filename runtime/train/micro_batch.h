@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "memory/plan/chunk_layout.h"
+#include "memory/plan/layout/chunk_layout.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/key_value_cache.h"
 #include "runtime/backend/dry_backend.h"
@@ -65,7 +65,7 @@ absl::Status MeetAttentions(Engine& engine, Model& model, KeyValueCache& cache);
 // engine without a backend. `accumulate`: whether optimizer states hold sums of
 // micro batches, which an evaluation's shape cannot tell.
 // `offloaded`: the blocks whose activations are chunks, of those that are kept
-// (memory/plan/offloaded_blocks.h).
+// (memory/plan/blocks/offloaded_blocks.h).
 // InvalidArgument: more operators or chunks than tracer/work_tag.h can number.
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,

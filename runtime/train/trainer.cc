@@ -9,9 +9,9 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
-#include "memory/plan/offloaded_blocks.h"
-#include "memory/plan/planner.h"
-#include "runtime/managed/option_settings.h"
+#include "memory/plan/blocks/offloaded_blocks.h"
+#include "memory/plan/planner/planner.h"
+#include "run/option_settings.h"
 #include "tracer/work_tag.h"
 
 namespace castor {

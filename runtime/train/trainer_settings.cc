@@ -4,8 +4,8 @@
 
 #include "base/dtype.h"
 #include "nlohmann/json.hpp"
-#include "runtime/managed/option_settings.h"
-#include "runtime/program/planning_settings.h"
+#include "run/option_settings.h"
+#include "run/program/planning_settings.h"
 
 namespace castor {
 namespace {

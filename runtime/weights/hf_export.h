@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/train/model_state.h"
+#include "run/checkpoint/checkpoint_reader.h"
+#include "run/model/model_state.h"
 #include "runtime/weights/copied_files.h"
 #include "runtime/weights/hf_shards.h"
 

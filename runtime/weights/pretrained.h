@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "absl/status/statusor.h"
-#include "runtime/train/model_state.h"
+#include "run/model/model_state.h"
 #include "runtime/weights/hf_weights.h"
 #include "runtime/weights/safetensors.h"
 

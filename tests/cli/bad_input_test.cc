@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -67,7 +67,8 @@ class BadInput : public CliTest {
   void ExpectTrainRefused(const std::vector<std::string>& args,
                           const std::vector<std::string>& parts,
                           int errors = 1) const {
-    ExpectRefused(parts, [&] { return Train(SmallConfig(), args); }, errors);
+    ExpectRefused(
+        parts, [&] { return Train(SmallConfig(), args); }, errors);
   }
   void ExpectSetRefused(const std::string& set,
                         const std::vector<std::string>& parts,

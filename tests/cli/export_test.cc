@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "base/with_type.h"
 #include "models/families.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "run/checkpoint/checkpoint.h"
 #include "runtime/weights/hf_export.h"
 #include "runtime/weights/pretrained.h"
 #include "runtime/weights/safetensors.h"

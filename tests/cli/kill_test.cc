@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
 #include "tracer/trace_file.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "runtime/managed/gpu_kernels.h"
+#include "run/gpu_kernels.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {

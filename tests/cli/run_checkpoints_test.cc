@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/checkpoint/checkpoint_dir.h"
-#include "runtime/checkpoint/checkpoint_lock.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
+#include "run/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_lock.h"
+#include "run/checkpoint/checkpoint_reader.h"
+#include "run/checkpoint/checkpoint_writer.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "runtime/checkpoint/checkpoint_file.h"
-#include "runtime/checkpoint/checkpoint_format.h"
-#include "runtime/checkpoint/checkpoint_reseal.h"
+#include "run/checkpoint/checkpoint_file.h"
+#include "run/checkpoint/checkpoint_format.h"
+#include "run/checkpoint/checkpoint_reseal.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "models/families.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

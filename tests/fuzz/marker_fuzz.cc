@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/test_files.h"
-#include "runtime/checkpoint/checkpoint_parts.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_reseal.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
+#include "run/checkpoint/checkpoint_parts.h"
+#include "run/checkpoint/checkpoint_reader.h"
+#include "run/checkpoint/checkpoint_reseal.h"
+#include "run/checkpoint/checkpoint_writer.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
-#include "memory/plan/recorded_run.h"
+#include "memory/plan/replay/recorded_run.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/config/config.h"
+#include "run/config/config.h"
 #include "runtime/data/data_splits.h"
 #include "text/data/text_encoding.h"
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "device/comm/communicator_contract.h"
 #include "device/comm/exchange_communicator.h"
 #include "device/comm/mpi/mpi_transport.h"
 #include "device/comm/mpi/mpirun_for_test.h"
+#include "device/comm/testing/communicator_contract.h"
 #include "device/host/host_device.h"
 
 namespace castor {

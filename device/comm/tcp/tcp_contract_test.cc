@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "device/comm/communicator_contract.h"
 #include "device/comm/exchange_communicator.h"
 #include "device/comm/tcp/tcp_ranks_for_test.h"
+#include "device/comm/testing/communicator_contract.h"
 #include "device/host/host_device.h"
 
 namespace castor {

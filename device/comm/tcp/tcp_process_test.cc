@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "device/comm/communicator_contract.h"
 #include "device/comm/exchange_communicator.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/socket.h"
 #include "device/comm/tcp/tcp_transport.h"
+#include "device/comm/testing/communicator_contract.h"
 #include "device/host/host_device.h"
 
 namespace castor {

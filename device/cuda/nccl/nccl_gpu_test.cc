@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "device/comm/communicator_oracle.h"
 #include "device/comm/exchange_communicator.h"
+#include "device/comm/testing/communicator_oracle.h"
 #include "device/comm/thread_ranks.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/nccl/library_api.h"

@@ -28,7 +28,7 @@
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/search.h"
 #include "memory/plan/policy/short_step.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/types/span.h"
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/prefetch.h"
-#include "memory/plan/room.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/residency/prefetch.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 namespace {

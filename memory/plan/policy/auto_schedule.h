@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/plan/eviction.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/short_step.h"
-#include "memory/plan/residency.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/eviction.h"
+#include "memory/plan/residency/residency.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

@@ -5,12 +5,12 @@
 #include <variant>
 #include <vector>
 
-#include "memory/plan/admission.h"
-#include "memory/plan/planner.h"
+#include "memory/plan/bounds/admission.h"
+#include "memory/plan/planner/planner.h"
 #include "memory/plan/policy/policies.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/prefetch.h"
-#include "memory/plan/residency.h"
-#include "memory/plan/room.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/prefetch.h"
+#include "memory/plan/residency/residency.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

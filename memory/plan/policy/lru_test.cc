@@ -4,11 +4,11 @@
 #include <variant>
 #include <vector>
 
-#include "memory/plan/planner.h"
+#include "memory/plan/planner/planner.h"
 #include "memory/plan/policy/policies.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_builder.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_builder.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

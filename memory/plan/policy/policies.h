@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
@@ -31,7 +31,8 @@ struct PlacementPolicy {
   Plan (*sketch)(const PlanRequest& request,
                  const Admission& admission) = nullptr;
   // The name of the policy whose plan is followed while durations are measured,
-  // if it fits; empty: this one. See WarmUpPolicy in memory/plan/planner.h.
+  // if it fits; empty: this one. See WarmUpPolicy in
+  // memory/plan/planner/planner.h.
   absl::string_view warm_up;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "memory/plan/room.h"
+#include "memory/plan/residency/room.h"
 
 namespace castor {
 

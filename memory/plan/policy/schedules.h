@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/room.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 

@@ -9,8 +9,8 @@
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/side_choices.h"
 #include "memory/plan/policy/tuning_choices.h"
-#include "memory/plan/room.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/room.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

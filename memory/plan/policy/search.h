@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/policy/auto_schedule.h"
 #include "memory/plan/policy/contest.h"
 #include "memory/plan/policy/effort.h"

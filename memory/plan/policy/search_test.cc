@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <variant>
 
-#include "memory/plan/admission.h"
-#include "memory/plan/planner.h"
+#include "memory/plan/bounds/admission.h"
+#include "memory/plan/planner/planner.h"
 #include "memory/plan/policy/effort.h"
 #include "memory/plan/policy/policies.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "memory/plan/plan.h"
-#include "memory/plan/simulator.h"
+#include "memory/plan/simulate/simulator.h"
 
 namespace castor {
 

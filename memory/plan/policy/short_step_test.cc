@@ -6,10 +6,10 @@
 #include <optional>
 #include <variant>
 
-#include "memory/plan/planner.h"
-#include "memory/plan/simulator.h"
-#include "memory/plan/trace_check.h"
-#include "memory/plan/trace_generator.h"
+#include "memory/plan/check/trace_check.h"
+#include "memory/plan/planner/planner.h"
+#include "memory/plan/simulate/simulator.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

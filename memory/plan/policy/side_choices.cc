@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "memory/plan/admission.h"
+#include "memory/plan/bounds/admission.h"
 #include "memory/plan/plan.h"
 
 namespace castor {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "memory/plan/trace_builder.h"
-#include "memory/plan/trace_generator.h"
-#include "memory/plan/use_index.h"
+#include "memory/plan/residency/use_index.h"
+#include "memory/plan/testing/trace_builder.h"
+#include "memory/plan/testing/trace_generator.h"
 
 namespace castor {
 namespace {

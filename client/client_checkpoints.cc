@@ -1,0 +1,214 @@
+#include "client/client_checkpoints.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "device/comm/agreement.h"
+#include "device/comm/first_rank.h"
+#include "run/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_parts.h"
+#include "run/checkpoint/run_identity.h"
+#include "run/checkpoint/set_aside.h"
+
+namespace castor {
+namespace {
+
+// Stands in a checkpoint for the data, which only the client knows.
+constexpr char kClientsData[] = "the client's";
+
+// How often other ranks hear that rank 0 is still reading a checkpoint.
+constexpr int64_t kRoundNs = 10'000'000'000;
+constexpr char kFindKey[] = "the checkpoint to load";
+
+}  // namespace
+
+ClientCheckpoints::ClientCheckpoints(ClientRun* run, Config config)
+    : run_(*run),
+      ranks_(run->communicator()),
+      config_(std::move(config)),
+      run_id_(NewSaveId()) {}
+
+absl::Status ClientCheckpoints::Claim(const std::string& directory,
+                                      const std::string& text,
+                                      const SaveOptions& options,
+                                      std::vector<std::string>* notes) {
+  if (static_cast<int64_t>(text.size()) > kMaxClientTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the client's own part of a checkpoint has ", text.size(),
+                     " bytes; there is room for ", kMaxClientTextBytes));
+  }
+  if (claimed_ == directory) return absl::OkStatus();
+  const CheckpointDir dir(directory);
+  CASTOR_RETURN_IF_ERROR(dir.Make().status());
+  std::unique_ptr<CheckpointLock> lock;
+  if (options.lock) {
+    CASTOR_ASSIGN_OR_RETURN(lock, CheckpointLock::Take(directory, run_id_));
+  }
+  absl::Status problem;
+  CASTOR_RETURN_IF_ERROR(dir.RemoveStaleTemporaries(&problem).status());
+  if (!problem.ok()) {
+    notes->push_back(absl::StrCat("what a killed run has left behind stays: ",
+                                  problem.message()));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const AsideDirectory aside,
+                          MoveLaterAside(dir, loaded_step_));
+  if (!aside.path.empty()) notes->push_back(Describe(aside));
+  CASTOR_RETURN_IF_ERROR(NoLongerAside(dir));
+  lock_ = std::move(lock);
+  claimed_ = directory;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClientCheckpoints::Saved> ClientCheckpoints::Save(
+    const std::string& directory, std::string text, SaveOptions options) {
+  CASTOR_RETURN_IF_ERROR(
+      run_.MeetBetweenSteps(RankCall::kSaveCheckpoint,
+                            absl::StrCat(directory, ", keep ", options.keep,
+                                         ", lock ", options.lock)));
+  Saved saved;
+  absl::Status claimed = first() ? Claim(directory, text, options, &saved.notes)
+                                 : absl::OkStatus();
+  if (ranks_ != nullptr) {
+    claimed = AgreeOnStatus(*ranks_, "the checkpoint directory", claimed);
+  }
+  CASTOR_RETURN_IF_ERROR(claimed);
+  const CheckpointDir dir(directory);
+  const int64_t step = run_.steps();
+  saved.path = dir.PathOf(step);
+  CheckpointMetadata metadata;
+  metadata.state.seed = config_.seed;
+  metadata.config = config_;
+  metadata.client = std::move(text);
+  metadata.run = {run_id_, kClientsData};
+  absl::Status written = run_.Save(saved.path, metadata);
+  if (absl::IsAborted(written)) {
+    // After a failed fsync a second one of the same file says nothing: this
+    // writes new files.
+    const std::string first_try(written.message());
+    written = run_.Save(saved.path, std::move(metadata));
+    if (absl::IsAborted(written)) {
+      return absl::UnavailableError(
+          absl::StrCat("step ", step, " is not saved: ", written.message()));
+    }
+    if (first()) {
+      saved.notes.push_back(absl::StrCat(
+          "step ", step, " was saved at the second attempt; ", first_try));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(written);
+  if (options.keep > 0 && first()) {
+    const absl::Status pruned = dir.Prune(options.keep, step);
+    if (!pruned.ok()) {
+      saved.notes.push_back(
+          absl::StrCat("an old checkpoint stays: ", pruned.message()));
+    }
+  }
+  return saved;
+}
+
+std::vector<std::string> ClientCheckpoints::DifferencesFrom(
+    const CheckpointMetadata& metadata) const {
+  if (!metadata.client.has_value()) {
+    return Differences(CommonSettingsOf(metadata.config),
+                       CommonSettingsOf(config_));
+  }
+  return Differences(
+      ClientSettingsOf(metadata.config, metadata.client_world_size),
+      ClientSettingsOf(config_, run_.layout().world_size));
+}
+
+// The path of what is found; every byte of it has been read, before the first
+// value takes another's place.
+absl::StatusOr<std::string> ClientCheckpoints::Verify(
+    const std::string& path, std::vector<std::string>* notes) const {
+  if (!IsCheckpoint(path)) {
+    CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry latest,
+                            CheckpointDir(path).FindLatest(notes));
+    return latest.path;
+  }
+  CASTOR_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(path));
+  CASTOR_RETURN_IF_ERROR(ReadMetadataForClient(*reader).status());
+  CASTOR_RETURN_IF_ERROR(reader->VerifyAll());
+  return path;
+}
+
+// Opens what was found at found->path, for Take. The result tells it from other
+// checkpoints.
+absl::StatusOr<std::string> ClientCheckpoints::Open(bool changed,
+                                                    Found* found) {
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(found->path));
+  CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
+                          ReadMetadataForClient(*reader));
+  CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
+  CASTOR_ASSIGN_OR_RETURN(
+      found_, CheckpointSource::Create(
+                  std::move(reader), run_.parameters(),
+                  static_cast<int>(config_.optimizer.rule->slots().size())));
+  found->differences = DifferencesFrom(metadata);
+  if (!changed && !found->differences.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        found->path, " is of a run with other settings (",
+        absl::StrJoin(found->differences, "; "),
+        "): set them to what they were, or say that they changed (in PyTorch: "
+        "changed=True)"));
+  }
+  found->step = metadata.state.trainer.step;
+  found->text = std::move(metadata.client);
+  const bool same_run = found->text.has_value() && found->differences.empty();
+  found_run_id_ = same_run ? metadata.run.id : NewSaveId();
+  found_step_ = found->step;
+  return absl::StrCat(absl::Hex(identity));
+}
+
+absl::StatusOr<ClientCheckpoints::Found> ClientCheckpoints::Find(
+    const std::string& path, bool changed) {
+  CASTOR_RETURN_IF_ERROR(run_.MeetBetweenSteps(
+      RankCall::kFindCheckpoint,
+      absl::StrCat(path, changed ? ", with other settings" : "")));
+  found_ = nullptr;
+  Found found;
+  CASTOR_ASSIGN_OR_RETURN(
+      found.path, FromFirstRankInItsTime(ranks_, kFindKey, kRoundNs, [&] {
+        return Verify(path, &found.notes);
+      }));
+  const absl::StatusOr<std::string> identity = Open(changed, &found);
+  absl::Status opened = identity.status();
+  if (ranks_ != nullptr) {
+    // What rank 0 cannot open it says itself.
+    std::string firsts = opened.ok() ? *identity : "";
+    CASTOR_RETURN_IF_ERROR(BroadcastText(*ranks_, kFindKey, 0, &firsts));
+    if (opened.ok() && *identity != firsts) {
+      opened = absl::FailedPreconditionError(
+          absl::StrCat(found.path,
+                       " is another file than rank 0's of that name: all ranks "
+                       "load from a directory that all of them see"));
+    }
+    opened = AgreeOnStatus(*ranks_, kFindKey, opened);
+  }
+  if (!opened.ok()) {
+    found_ = nullptr;
+    return opened;
+  }
+  return found;
+}
+
+absl::Status ClientCheckpoints::Take() {
+  CASTOR_RETURN_IF_ERROR(run_.MeetBetweenSteps(
+      RankCall::kTakeCheckpoint, found_ == nullptr ? "none" : "one"));
+  const std::unique_ptr<CheckpointSource> source = std::move(found_);
+  if (source == nullptr) {
+    return absl::FailedPreconditionError("no checkpoint was found to take");
+  }
+  CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_step_));
+  run_id_ = found_run_id_;
+  loaded_step_ = found_step_;
+  // What was saved since is of later steps of another run.
+  claimed_.clear();
+  lock_ = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace castor

@@ -1,0 +1,100 @@
+// What a client takes of the device's memory for itself, and gives back.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "client/client_run.h"
+
+namespace castor {
+
+absl::Status ClientRun::Claim(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes < 0) return absl::InvalidArgumentError("a claim of negative bytes");
+  return TakeMemory(bytes, [&] {
+    return arena_->Claim(bytes) ? absl::OkStatus()
+                                : absl::ResourceExhaustedError("no room");
+  });
+}
+
+absl::Status ClientRun::TakeMemory(int64_t more_bytes,
+                                   absl::FunctionRef<absl::Status()> take) {
+  if (!take().ok()) {
+    const std::string use = in_step() && !script_->uses().empty()
+                                ? label_names_[script_->last().label.value]
+                                : std::string("what is kept between steps");
+    if (in_step() && following() && !wrote_gradients_) {
+      CASTOR_RETURN_IF_ERROR(Noted(StopFollowing()));
+    } else if (!in_step() && failure_.ok()) {
+      CASTOR_RETURN_IF_ERROR(Record());
+    }
+    const absl::Status taken = take();
+    if (absl::IsUnavailable(taken) && in_step()) {
+      // A recorded step has what it reads out of the way.
+      outgrown_ = true;
+      return Noted(MustRunAgain());
+    }
+    if (!taken.ok()) {
+      const absl::Status refused = Refuse(use, more_bytes);
+      const bool fits =
+          refused_.smallest_device_budget_bytes <= options_.memory.device_bytes;
+      return Noted(following() && fits ? StopFollowing() : refused);
+    }
+  }
+  if (in_step() && use_open_) {
+    int64_t& peak = script_->last().peak_bytes;
+    peak = std::max(peak, RoundUp(claimed(), kBlockAlignment));
+    reporter_.NotePeak();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> ClientRun::Allocate(int64_t bytes, void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!stream_.has_value()) {
+    return absl::FailedPreconditionError(
+        "memory of a device is handed out on a GPU alone");
+  }
+  if (bytes < 0) return absl::InvalidArgumentError("a block of negative bytes");
+  if (bytes == 0) return nullptr;
+  // Nothing that is larger fits, and rounding it could overflow.
+  const int64_t wanted =
+      RoundUp(std::min(bytes, 2 * arena_->capacity_bytes()), kBlockAlignment);
+  const int64_t reach = stream_->FindFit(wanted);
+  const int64_t more = std::max<int64_t>(0, reach - stream_->extent_bytes());
+  CASTOR_RETURN_IF_ERROR(
+      TakeMemory(more, [&] { return stream_->Take(reach, wanted, stream); }));
+  failure_.Update(stream_->LetBegin(stream));
+  CASTOR_RETURN_IF_ERROR(failure_);
+  return stream_->AddressOf(reach);
+}
+
+void ClientRun::Free(void* address) {
+  if (address == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  failure_.Update(stream_->Free(address));
+}
+
+void ClientRun::UseOn(void* address, void* stream) {
+  const std::lock_guard lock(mutex_);
+  ClientHeap::Block* const block = stream_->Find(address);
+  if (block == nullptr) return;
+  std::vector<void*>& users = block->users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) {
+    users.push_back(stream);
+  }
+}
+
+bool ClientRun::IsBlock(void* address) {
+  const std::lock_guard lock(mutex_);
+  return stream_->Find(address) != nullptr;
+}
+
+void ClientRun::Release(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  arena_->Unclaim(bytes);
+}
+
+}  // namespace castor

@@ -1,0 +1,63 @@
+// What a client's run is opened with.
+#ifndef CASTOR_CLIENT_CLIENT_OPTIONS_H_
+#define CASTOR_CLIENT_CLIENT_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/dtype.h"
+#include "device/comm/rank_group.h"
+#include "device/device.h"
+#include "run/optim/chunk_optimizer.h"
+#include "run/options.h"
+#include "run/program/step_planner.h"
+
+namespace castor {
+
+struct ClientParameter {
+  std::string name;
+  int64_t elements = 0;
+  bool trainable = true;
+  double weight_decay = 0;
+};
+
+struct ClientOptions {
+  DType dtype = DType::kFloat32;  // of parameters and gradients: fp32 or bf16
+  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
+  double gradient_clipping = 0;  // largest global norm; 0: none
+  int64_t micro_batches = 1;
+  // The learning rate of a step; steps are counted from 1.
+  std::function<double(int64_t step)> learning_rate;
+  MemoryOptions memory;
+  double bus_bytes_per_s = 0;  // 0: as fast as memory is
+  int threads = 1;             // of updates
+  bool scribble_freed_memory = false;
+  // The GPU on which the client queues its operators; none: they run on its
+  // thread.
+  struct Gpu {
+    // Opens the device, whose compute stream is `stream` (cuda_device.h).
+    std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
+        open;
+    void* stream = nullptr;  // cudaStream_t
+    // Has what is queued on `later` start after what is queued on `earlier`.
+    std::function<absl::Status(void* earlier, void* later)> order;
+  };
+  std::optional<Gpu> gpu = {};
+  // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
+  // is a rank's own number; micro batch i of rank r is the step's i N + r.
+  RankOptions ranks = {};
+  // On several ranks: the same ones once more, over connections of their own.
+  // There they meet, beside what is being gathered.
+  std::function<absl::StatusOr<std::unique_ptr<RankGroup>>()> join_meetings;
+  // No plan has addresses: claims lie in the arena, too.
+  PlanningOptions planning = {.addresses = false};
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_CLIENT_CLIENT_OPTIONS_H_

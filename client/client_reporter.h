@@ -1,0 +1,103 @@
+// What a client's run tells of itself: its observer (a trace, say) of steps,
+// operators and waits, whoever asks of the latest step, and a meter of how long
+// work took.
+//
+// A use of parameters is an operator of the compute stream that no stream runs:
+// the client's thread stands for it. So are its waits for chunks.
+//
+// Threads: one at a time; the timeline has its own.
+#ifndef CASTOR_CLIENT_CLIENT_REPORTER_H_
+#define CASTOR_CLIENT_CLIENT_REPORTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/functional/function_ref.h"
+#include "base/ids.h"
+#include "device/comm/communicator.h"
+#include "device/device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/plan/plan.h"
+#include "run/program/timeline.h"
+#include "run/report/step_meter.h"
+#include "run/run_observer.h"
+
+namespace castor {
+
+class ClientReporter {
+ public:
+  // The device's observer. It must outlive the device.
+  Timeline* timeline() { return &timeline_; }
+  // All outlive it; `ranks` is null on one rank.
+  void Open(const Device* device, const Arena* arena, const ChunkStore* store,
+            Communicator* ranks);
+
+  // Null for none. No work is under way.
+  void SetObserver(RunObserver* observer);
+  bool observed() const { return observer_ != nullptr; }
+
+  void BeginStep(uint16_t tag);
+  // The step follows a plan for `request`. `number` is 0 in an evaluation.
+  void TellPlan(int64_t number, const std::shared_ptr<const Plan>& plan,
+                const PlanRequest& request);
+  void TellOperator(Moment moment);
+  // All that was going on is the step's: NaN for its loss, which the client
+  // has. `number` of the step; `warmup`: it followed no plan.
+  void EndStep(int64_t number, bool warmup);
+  // The last training step's. Some of its work may not be over yet.
+  const StepReport& report() const { return report_; }
+
+  // The client has its addresses.
+  void BeginUse();
+  // The device may hold more than it did before in this use.
+  void NotePeak();
+  int64_t UseDurationNs() const { return device_->NowNs() - use_began_ns_; }
+  void TellUse(Moment moment, int64_t duration_ns);
+
+  // The client's thread stood since `start_ns`. Behind `until`; `moment`: for
+  // which operator of a plan, if that is known.
+  void NoteWait(int64_t start_ns, const Fence& until,
+                std::optional<Moment> moment);
+  // For other ranks.
+  void NoteMeeting(int64_t start_ns);
+
+  // Takes the streams' events, and gives each work to `each`: what is left over
+  // of a step comes with the next one.
+  void TakeEvents(absl::FunctionRef<void(const WorkRecord&)> each);
+  void TakeEvents() {
+    TakeEvents([](const WorkRecord&) {});
+  }
+
+ private:
+  // The client's thread as work of the compute stream, which has no item for
+  // it: it stands behind those that are there.
+  WorkRecord UseWork(Moment moment, int64_t start_ns, int64_t end_ns) const;
+
+  Timeline timeline_;
+  const Device* device_ = nullptr;
+  const Arena* arena_ = nullptr;
+  const ChunkStore* store_ = nullptr;
+  Communicator* ranks_ = nullptr;
+  RunObserver* observer_ = nullptr;
+
+  // The step at hand.
+  uint16_t tag_ = 0;
+  int64_t stall_ns_ = 0;         // that the client's thread waited
+  int64_t network_wait_ns_ = 0;  // of it, for the network
+  int64_t began_h2d_bytes_ = 0;  // until then
+  int64_t began_d2h_bytes_ = 0;
+  // Its use at hand.
+  int64_t use_began_ns_ = 0;
+  ArenaStats use_peak_;  // when the device held most
+
+  // What crossed the network in collectives that are in no report yet.
+  int64_t network_sent_bytes_ = 0;
+  int64_t network_received_bytes_ = 0;
+  StepReport report_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_CLIENT_CLIENT_REPORTER_H_

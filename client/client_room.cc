@@ -1,0 +1,89 @@
+#include "client/client_room.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace castor {
+
+bool ClientRoom::NarrowFits(const std::vector<ParamId>& parameters) const {
+  std::vector<bool> wanted(layout_.num_chunks(), false);
+  for (const ParamId id : parameters) {
+    wanted[layout_.place(id).chunk.value] = true;
+  }
+  int64_t free = arena_.free_bytes();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const int64_t bytes =
+        RoundUp(layout_.payload_bytes(ChunkId(i)), kBlockAlignment);
+    const bool resident = store_.resident(ChunkId(i));
+    if (resident && !wanted[i]) free += bytes;
+    if (!resident && wanted[i]) free -= bytes;
+  }
+  return free >= 0;
+}
+
+bool ClientRoom::SideFits() const {
+  int64_t free = arena_.free_bytes(), most = 0;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    const int64_t bytes = RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+    if (store_.resident(id)) free += bytes;
+    if (layout_.chunk(id).trainable && store_.side(id) == Side::kDevice) {
+      most = std::max(most, bytes);
+    }
+  }
+  return free >= most;
+}
+
+bool ClientRoom::PlanFits(const Plan& plan, int64_t free_bytes,
+                          bool accumulate) const {
+  for (const ResidentChunk& start : plan.initial) {
+    free_bytes -= RoundUp(layout_.payload_bytes(start.chunk), kBlockAlignment);
+  }
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    if (plan.side[i] != Side::kDevice) continue;
+    free_bytes -=
+        RoundUp(layout_.state_bytes(ChunkId(i), accumulate), kBlockAlignment);
+  }
+  return free_bytes >= 0;
+}
+
+bool ClientRoom::ActionsFit(const Plan& plan, int64_t begin,
+                            int64_t end) const {
+  int64_t free = arena_.free_bytes();
+  for (int64_t t = begin; t < end; ++t) {
+    for (const Action& action : plan.actions[t]) {
+      const int64_t bytes =
+          RoundUp(layout_.payload_bytes(action.chunk), kBlockAlignment);
+      const int64_t sum_bytes =
+          RoundUp(layout_.shard_elements(action.chunk) * StateLayout::kSumBytes,
+                  kBlockAlignment);
+      switch (action.kind) {
+        case ActionKind::kFetch:
+        case ActionKind::kMakeGradients:
+          free -= bytes;
+          if (free < 0) return false;
+          break;
+        case ActionKind::kDrop:
+        case ActionKind::kDropGradients:
+          free += bytes;
+          break;
+        case ActionKind::kMakeSum:
+          free -= sum_bytes;
+          if (free < 0) return false;
+          break;
+        case ActionKind::kDropSum:
+          free += sum_bytes;
+          break;
+        case ActionKind::kCopyBack:
+        case ActionKind::kSendGradients:
+        case ActionKind::kSendSum:
+        case ActionKind::kSpeculate:
+          break;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace castor

@@ -1,0 +1,542 @@
+#include "client/client_run.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "client/client_settings.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
+
+namespace castor {
+
+absl::Status ClientRun::Await(const Fence& fence) {
+  const absl::Status over = device_->Synchronize(fence);
+  failure_.Update(over);
+  return Told(over);
+}
+
+absl::Status ClientRun::Noted(absl::Status status) {
+  if (in_step() && !status.ok()) step_failure_ = status;
+  return status;
+}
+
+WorkTag ClientRun::Tag(WorkKind kind, ChunkId chunk) const {
+  return {.kind = kind, .step = tag_step_, .chunk = chunk.value};
+}
+
+LabelId ClientRun::Label(absl::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return LabelOf(name);
+}
+
+LabelId ClientRun::LabelOf(absl::string_view name) {
+  const auto [at, made] = labels_.try_emplace(
+      std::string(name), LabelId(static_cast<int64_t>(label_names_.size())));
+  if (made) label_names_.emplace_back(name);
+  return at->second;
+}
+
+absl::Status ClientRun::CheckInStep(bool training,
+                                    absl::string_view what) const {
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (given_up_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, " in a step that a rank has given up: abort it"));
+  }
+  if (!in_step() || updating_ || (training && !script_->training())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        what, " outside of a ", training ? "training " : "", "step"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::CheckFilled() const {
+  for (size_t i = 0; i < filled_.size(); ++i) {
+    if (filled_[i]) continue;
+    const ParamId id = layout_.chunk(ChunkId(i)).parameters.front();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "parameter \"", layout_.parameter(id).name, "\" has no values"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Begin(bool training) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError("a step within a step");
+  }
+  CASTOR_RETURN_IF_ERROR(CheckFilled());
+  // What failed in a step is told here at last, and a client on a stream runs
+  // ahead of the GPU by two steps at most.
+  CASTOR_RETURN_IF_ERROR(Await(step_end_before_));
+  CASTOR_RETURN_IF_ERROR(MeetToBegin(training));
+  step_failure_ = absl::OkStatus();
+  tag_step_ = NextStepTag(tag_step_);
+  arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
+  if (stream_.has_value()) {
+    stream_->set_tag(Tag(WorkKind::kOther, ChunkId()).Pack());
+  }
+  planner_.set_tag(tag_step_);
+  began_ns_ = device_->NowNs();
+  if (training) {
+    planner_.TellGate(*optimizer_);
+    speculates_ = planner_.may_speculate() && !gave_other_rate_;
+    begun_rate_ = expected_rate();
+    optimizer_->BeginStep({.number = steps_ + 1, .lr = begun_rate_}, tag_step_,
+                          /*loss_scale=*/1, speculates_);
+  } else {
+    before_.plan = 0;
+  }
+  script_.emplace(&layout_, training);
+  reporter_.BeginStep(tag_step_);
+  program_ = nullptr;
+  chosen_ = use_open_ = reading_ = ending_ = false;
+  ForgetMicroBatch();
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Evict(ChunkId chunk) {
+  if (!store_->resident(chunk)) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(
+      store_->CopyBack(chunk, Tag(WorkKind::kCopyBack, chunk)));
+  return store_->Drop(chunk);
+}
+
+absl::Status ClientRun::Narrow(const std::vector<ParamId>& parameters) {
+  std::vector<bool> wanted(layout_.num_chunks(), false);
+  for (const ParamId id : parameters) {
+    wanted[layout_.place(id).chunk.value] = true;
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) CASTOR_RETURN_IF_ERROR(Evict(ChunkId(i)));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const ChunkId id(i);
+    if (!wanted[i] || store_->resident(id)) continue;
+    const absl::Status fetched = store_->Fetch(id, Tag(WorkKind::kFetch, id));
+    if (absl::IsResourceExhausted(fetched)) {
+      return Refuse(label_names_[script_->last().label.value], 0);
+    }
+    CASTOR_RETURN_IF_ERROR(fetched);
+  }
+  return absl::OkStatus();
+}
+
+// Leaves as little on the device as there can be: what the use at hand reads,
+// where it is, and states for which the host has no room.
+absl::Status ClientRun::Record() {
+  program_ = nullptr;
+  followed_ = nullptr;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    CASTOR_RETURN_IF_ERROR(
+        store_->BringSumHome(id, Tag(WorkKind::kCopyBack, id)));
+    store_->ForgetGradients(id);
+  }
+  CASTOR_RETURN_IF_ERROR(
+      Narrow(reading_ ? script_->last().parameters : std::vector<ParamId>()));
+  return MoveStatesToHost();
+}
+
+absl::Status ClientRun::MoveStatesToHost() {
+  // Banks have what is left of the host's memory.
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    if (!store_->uncommitted(id)) CASTOR_RETURN_IF_ERROR(store_->DropBank(id));
+  }
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const absl::Status moved = store_->MoveOptimizer(ChunkId(i), Side::kHost);
+    if (!moved.ok() && !absl::IsResourceExhausted(moved)) return moved;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::StopFollowing() {
+  if (wrote_gradients_) {
+    outgrown_ = true;
+    return MustRunAgain();
+  }
+  return Record();
+}
+
+absl::Status ClientRun::MustRunAgain() const {
+  return absl::AbortedError(absl::StrCat(
+      "at \"", label_names_[script_->uses().back().label.value],
+      "\" this backward does something else, or takes more memory, than "
+      "after the same forward before, and gradients have taken parameters' "
+      "places already; run the step again, from its first micro batch"));
+}
+
+void ClientRun::NoteUseEnd() {
+  if (!use_open_) return;
+  const int64_t duration_ns = reporter_.UseDurationNs();
+  script_->last().duration_ns = duration_ns;
+  if (following()) reporter_.TellUse(MomentOfUse(), duration_ns);
+}
+
+absl::Status ClientRun::BeginUse(ParameterUse use) {
+  NoteUseEnd();
+  CASTOR_RETURN_IF_ERROR(MeetAtUse(use));
+  if (use_open_) {
+    CASTOR_RETURN_IF_ERROR(Told(EndUse()));
+  } else {
+    LeaveUse();  // what was freed since the last one is the arena's
+  }
+  reading_ = false;
+  use.peak_bytes = RoundUp(claimed(), kBlockAlignment);
+  script_->Add(std::move(use));
+  use_open_ = true;
+  if (!chosen_) {
+    chosen_ = true;
+    CASTOR_RETURN_IF_ERROR(Told(Choose()));
+  }
+  if (following()) CASTOR_RETURN_IF_ERROR(Told(Follow()));
+  if (!following()) {
+    CASTOR_RETURN_IF_ERROR(MeetToNarrow(script_->last().parameters));
+    CASTOR_RETURN_IF_ERROR(Told(Narrow(script_->last().parameters)));
+  }
+  HoldUse();
+  for (const ParamId id : script_->last().parameters) {
+    CASTOR_RETURN_IF_ERROR(AwaitForUse(
+        store_->WaitToUsePayload(layout_.place(id).chunk, /*writes=*/false)));
+  }
+  reading_ = true;
+  reporter_.BeginUse();
+  return absl::OkStatus();
+}
+
+void ClientRun::HoldUse() {
+  if (!stream_.has_value()) return;
+  std::vector<ChunkId> chunks;
+  for (const ParamId id : script_->last().parameters) {
+    chunks.push_back(layout_.place(id).chunk);
+  }
+  std::optional<int64_t> top_bytes;
+  if (following()) {
+    top_bytes = program_->script.uses()[script_->uses().size() - 1].peak_bytes;
+  }
+  stream_->HoldUse(chunks, top_bytes);
+}
+
+absl::Status ClientRun::AwaitForUse(const Fence& fence) {
+  if (stream_.has_value()) {
+    device_->Wait(StreamId::kCompute, fence,
+                  Tag(WorkKind::kOperator, ChunkId()).Pack());
+    return absl::OkStatus();
+  }
+  const int64_t start_ns = device_->NowNs();
+  const absl::Status over = Await(fence);
+  reporter_.NoteWait(
+      start_ns, fence,
+      following() ? std::optional<Moment>(MomentOfUse()) : std::nullopt);
+  return over;
+}
+
+absl::Status ClientRun::Follow() {
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  const std::vector<ParameterUse>& expected = program_->script.uses();
+  if (index >= static_cast<int64_t>(expected.size()) ||
+      !script_->last().IsAs(expected[index])) {
+    return StopFollowing();
+  }
+  const absl::Status acted =
+      executor_->Act(program_->script.MomentOf(index), tag_step_);
+  return absl::IsResourceExhausted(acted) && !shared() ? StopFollowing()
+                                                       : acted;
+}
+
+absl::Status ClientRun::EndUse() {
+  use_open_ = reading_ = false;
+  const Fence over = LeaveUse();
+  // On a stream uses are timed until plans are made with what they took.
+  if (stream_.has_value() && (!following() || !program_->trace.measured)) {
+    CASTOR_RETURN_IF_ERROR(Await(over));
+    script_->last().duration_ns = reporter_.UseDurationNs();
+  }
+  if (!following()) return absl::OkStatus();
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  const ParameterUse& expected = program_->script.uses()[index];
+  for (const ParamId id : expected.final_gradients) {
+    if (hand_ins_[id.value] <
+        program_->script.HandIns(script_->micro_batches(), id)) {
+      return StopFollowing();
+    }
+  }
+  return CompleteChunks(expected);
+}
+
+absl::Status ClientRun::Use(LabelId label, Phase phase,
+                            absl::Span<const ParamId> parameters,
+                            void** addresses) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "a use"));
+  if (script_->training() &&
+      script_->micro_batches() == options_.micro_batches &&
+      !parameters.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "\"", layout_.parameter(parameters[0]).name,
+        "\" is read after the step's last backward and before its update, "
+        "when gradients are in parameters' places: update first"));
+  }
+  ParameterUse use = {.label = label,
+                      .phase = phase,
+                      .parameters = {parameters.begin(), parameters.end()}};
+  std::sort(use.parameters.begin(), use.parameters.end());
+  CASTOR_RETURN_IF_ERROR(BeginUse(std::move(use)));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ChunkPlace place = layout_.place(parameters[i]);
+    addresses[i] =
+        store_->payload(place.chunk) + place.offset * SizeOf(options_.dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Step(std::optional<double> learning_rate) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/true, "an update"));
+  if (script_->micro_batches() != options_.micro_batches) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("an update after ", script_->micro_batches(), " of ",
+                     options_.micro_batches, " micro batches"));
+  }
+  if (shared()) {
+    const std::string rate =
+        learning_rate.has_value() ? RateText(*learning_rate) : "";
+    const int64_t first =
+        following() ? program_->script.FirstUpdate().value : 0;
+    const int64_t end =
+        following() ? static_cast<int64_t>(program_->plan->actions.size()) : 0;
+    CASTOR_RETURN_IF_ERROR(MeetAtEnd(
+        RankCall::kUpdate,
+        static_cast<int64_t>(HashName(rate.data(), rate.size())), first, end));
+  }
+  if (!following()) {
+    const absl::Status kept = KeepScript();
+    // All ranks plan alike, so they are refused alike.
+    given_up_ = shared() && absl::IsResourceExhausted(kept);
+    CASTOR_RETURN_IF_ERROR(Told(kept));
+  }
+  LeaveUse();
+  use_open_ = reading_ = false;
+  updating_ = true;
+  const absl::Status updated = Update(learning_rate);
+  updating_ = false;
+  if (!updated.ok()) {
+    failure_.Update(updated);
+    return Told(updated);
+  }
+  const bool ahead = following() && speculates_ && program_->speculative;
+  planner_.Issued(ahead);
+  if (following()) {
+    CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
+    ++stats_.followed_steps;
+  } else {
+    before_.plan = 0;
+    ++stats_.recorded_steps;
+  }
+  ++steps_;
+  Fence end = device_->NowAll();
+  end.Add(Mark());
+  step_end_before_ = std::exchange(step_end_, end);
+  reporter_.EndStep(steps_, /*warmup=*/!following());
+  script_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Update(std::optional<double> learning_rate) {
+  const double rate = learning_rate.value_or(this->learning_rate());
+  gave_other_rate_ = rate != begun_rate_;
+  expected_rate_.reset();
+  optimizer_->ChangeRate(rate);
+  Moment moment;
+  if (following()) {
+    moment = program_->script.FirstUpdate();
+  } else {
+    CASTOR_RETURN_IF_ERROR(Narrow({}));
+  }
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    if (!layout_.chunk(id).trainable) continue;
+    if (following()) {
+      CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
+      reporter_.TellOperator(moment);
+    } else if (store_->side(id) == Side::kDevice) {
+      CASTOR_RETURN_IF_ERROR(store_->Fetch(id, Tag(WorkKind::kFetch, id)));
+    }
+    store_->HoldsParameters(id);
+    CASTOR_RETURN_IF_ERROR(optimizer_->Update(id, moment));
+    if (following()) {
+      ++moment.value;
+    } else {
+      CASTOR_RETURN_IF_ERROR(Evict(id));
+    }
+  }
+  return following() ? ActAtEnd(moment) : absl::OkStatus();
+}
+
+// Brings the store back to the plan's beginning. What the client still holds of
+// the step, such as what it gave back, may be in the way: then the next step
+// finds the store in another state, and adopts its plan anew. Ranks have asked
+// each other before.
+absl::Status ClientRun::ActAtEnd(Moment end) {
+  const absl::Status acted = executor_->Act(end, tag_step_);
+  if (!absl::IsResourceExhausted(acted) || shared()) return acted;
+  followed_ = nullptr;
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::EndEvaluation() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "its end"));
+  if (script_->training()) {
+    return absl::FailedPreconditionError(
+        "the end of an evaluation in a training step");
+  }
+  const int64_t last =
+      following() ? static_cast<int64_t>(program_->trace.ops.size()) : 0;
+  NoteUseEnd();
+  CASTOR_RETURN_IF_ERROR(
+      MeetAtEnd(RankCall::kEndEvaluation, 0, last, last + 1));
+  if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));
+  if (!script_->uses().empty()) {
+    if (following()) {
+      const auto ops = static_cast<int64_t>(program_->trace.ops.size());
+      if (script_->uses().size() == program_->script.uses().size()) {
+        CASTOR_RETURN_IF_ERROR(Told(ActAtEnd(Moment(ops))));
+        CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
+      } else {
+        followed_ = nullptr;
+      }
+    } else {
+      CASTOR_RETURN_IF_ERROR(Told(KeepScript()));
+    }
+  }
+  reporter_.TakeEvents();
+  script_.reset();
+  return absl::OkStatus();
+}
+
+// Its home holds parameters again, whatever was there.
+absl::Status ClientRun::Restore(ChunkId chunk) {
+  const auto cast = [this](std::byte* payload, const StateView& states,
+                           const ExecContext& context) {
+    return kernels::Run(context, kernels::CastArgs{.size = states.elements,
+                                                   .from = DType::kFloat32,
+                                                   .x = states.master,
+                                                   .to = options_.dtype,
+                                                   .y = payload});
+  };
+  const WorkTag tag = Tag(WorkKind::kOther, chunk);
+  store_->HoldsParameters(chunk);
+  if (store_->side(chunk) == Side::kHost) {
+    return store_->RunOnHost(chunk, tag, cast);
+  }
+  // A chunk that ranks share has nothing to fetch but room.
+  CASTOR_RETURN_IF_ERROR(store_->Fetch(chunk, Tag(WorkKind::kFetch, chunk)));
+  Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
+  ready.Add(store_->WaitToUseOptimizer(chunk));
+  device_->Wait(StreamId::kCompute, ready, tag.Pack());
+  const Fence done = device_->Enqueue(
+      StreamId::kCompute, tag.Pack(),
+      [cast,
+       payload = store_->payload(chunk) +
+                 layout_.shard_begin(chunk) * SizeOf(options_.dtype),
+       states =
+           store_->optimizer_on_device(chunk)](const ExecContext& context) {
+        return cast(payload, states, context);
+      });
+  store_->NoteOptimizerUse(chunk, done);
+  if (shared()) {
+    store_->NoteShardUse(chunk, done);
+    CASTOR_RETURN_IF_ERROR(
+        store_->Share(chunk, Tag(WorkKind::kOther, chunk), /*changed=*/true));
+  } else {
+    store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  }
+  return Evict(chunk);
+}
+
+absl::Status ClientRun::Abort() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (!in_step()) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(MeetToAbort());
+  const absl::Status undone = Undo();
+  given_up_ = false;
+  return Told(undone);
+}
+
+absl::Status ClientRun::Undo() {
+  const bool training = script_->training();
+  LeaveUse();
+  ForgetOutgrown();
+  script_.reset();
+  use_open_ = reading_ = false;
+  program_ = nullptr;
+  followed_ = nullptr;
+  before_.plan = 0;
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  for (int64_t i = 0; training && i < layout_.num_chunks(); ++i) {
+    store_->ForgetAhead(ChunkId(i));
+  }
+  // One rank may have moved its own already, on its way to recording.
+  if (shared()) CASTOR_RETURN_IF_ERROR(MoveStatesToHost());
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    store_->ForgetGradients(id);
+    if (training && shared() && layout_.chunk(id).trainable) {
+      store_->Forfeit(id);
+    } else {
+      CASTOR_RETURN_IF_ERROR(Evict(id));
+    }
+  }
+  for (int64_t i = 0; training && i < layout_.num_chunks(); ++i) {
+    if (!layout_.chunk(ChunkId(i)).trainable) continue;
+    CASTOR_RETURN_IF_ERROR(Restore(ChunkId(i)));
+  }
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  ForgetMicroBatch();
+  return training ? optimizer_->UndoStep() : absl::OkStatus();
+}
+
+void ClientRun::SetObserver(RunObserver* observer) {
+  const std::lock_guard lock(mutex_);
+  Await(device_->NowAll()).IgnoreError();  // it is in failure_
+  reporter_.SetObserver(observer);
+}
+
+absl::StatusOr<double> ClientRun::GradientNorm() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
+  return optimizer_->outcome().norm;
+}
+
+absl::Status ClientRun::Drain() {
+  const std::lock_guard lock(mutex_);
+  Mark();
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  return failure_;
+}
+
+ClientRun::Stats ClientRun::stats() const {
+  const std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.plans = planner_.plans();
+  stats.device_peak_bytes = arena_->stats().peak_bytes;
+  stats.host_peak_bytes = host_->stats().peak_bytes;
+  stats.h2d_bytes = store_->h2d_bytes();
+  stats.d2h_bytes = store_->d2h_bytes();
+  stats.claimed_bytes = claimed();
+  return stats;
+}
+
+}  // namespace castor

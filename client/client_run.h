@@ -1,0 +1,439 @@
+// A training run whose operators are a client's own: another framework's, such
+// as PyTorch's (python/). The client says which parameters its operators read,
+// how much other memory it takes and which gradients are there; the run gives
+// it addresses, and keeps the budget.
+//
+// The operators run on the client's thread, between the calls, on memory that
+// it can address. So a call returns when what it promises is there, and work on
+// the streams beside (copies, sums, updates) goes on meanwhile.
+//
+// On a GPU (ClientOptions::gpu) the client queues its operators on a stream,
+// which is the device's compute stream: a call returns when what it promises is
+// queued there, before what the client queues next. Then the client's other
+// memory is the device's too: it is handed out here (Allocate), at the end of
+// the arena (client_heap.h), and what counts is the heap's extent.
+//
+// Two ways to go through a step (step_script.h has its words):
+//   recording   Before a use everything that it does not read leaves the
+//               device. Gradients wait in host memory until their micro batch
+//               is over. Whatever comes, it comes with the least memory.
+//   following   The use at hand is the next of a script that was recorded
+//               before, and the plan that was made of it is carried out.
+// A step begins to follow the latest script that begins with the same use. It
+// goes over to recording where it differs, or where it needs memory that
+// payloads have which the use at hand does not read, unless gradients of the
+// micro batch have taken their places already: then the call is Aborted, Abort
+// undoes the step, and the client may run it again, which records it. Both ways
+// give the same bits.
+//
+// On several ranks all of them make the same calls with the same parameters, in
+// the same order, on micro batches of their own; Claim and Release are each
+// one's own. They meet in Begin, in every use, and at the end of each backward
+// and of each step, so that what one finds out (it has to record, does not fit,
+// gives the step up) all do as one. So a failure of one rank's step is that of
+// all ranks' step: each has to Abort it. Labels may differ.
+//
+// Threads: one at a time, but for Claim, Release, Allocate, Free and UseOn,
+// which may come from any.
+#ifndef CASTOR_CLIENT_CLIENT_RUN_H_
+#define CASTOR_CLIENT_CLIENT_RUN_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "base/thread_pool.h"
+#include "client/client_options.h"
+#include "client/client_programs.h"
+#include "client/client_reporter.h"
+#include "client/client_room.h"
+#include "client/client_stream.h"
+#include "client/kept_gradients.h"
+#include "client/rank_report.h"
+#include "client/step_script.h"
+#include "device/comm/rank_group.h"
+#include "device/device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
+#include "memory/exec/plan_executor.h"
+#include "memory/plan/plan.h"
+#include "run/checkpoint/checkpoint.h"
+#include "run/managed_memory.h"
+#include "run/model/model_state.h"
+#include "run/optim/chunk_optimizer.h"
+#include "run/program/step_planner.h"
+#include "run/report/step_meter.h"
+#include "run/run_observer.h"
+
+namespace castor {
+
+// client_foresight.h
+struct ForeseenUse;
+struct DeviceBudget;
+struct Foreseen;
+
+class ClientRun final : public ObservedRun {
+ public:
+  // The numbers behind a ResourceExhausted of the device's budget.
+  struct Refused {
+    std::string use;
+    int64_t peak_bytes = 0;      // claimed
+    int64_t resident_bytes = 0;  // chunks and what is always there
+    int64_t smallest_device_budget_bytes = 0;
+    // Whether that budget is known to do. The step was not seen to its end
+    // otherwise, and it may take more.
+    bool exact = false;
+  };
+
+  // InvalidArgument: no parameters, fp16, a host budget that does not hold them
+  // and their states. ResourceExhausted: a device budget that holds nothing
+  // (`refused`, which may be null, has the numbers).
+  static absl::StatusOr<std::unique_ptr<ClientRun>> Create(
+      const std::vector<ClientParameter>& parameters, ClientOptions options,
+      Refused* refused = nullptr);
+  ~ClientRun() override;
+  ClientRun(const ClientRun&) = delete;
+  ClientRun& operator=(const ClientRun&) = delete;
+
+  // Between steps. `values` [elements]; its states become 0. All ranks call it
+  // together with the same `root`, whose values count: others may have null.
+  absl::Status SetValues(ParamId parameter, const float* values, int root = 0);
+  // Between steps: the masters of a trainable parameter, the values of a frozen
+  // one, in `out` [elements]. All ranks call it together.
+  absl::Status GetValues(ParamId parameter, float* out);
+
+  // What checkpoints hold (client_checkpoints.h); both are called between
+  // steps, by all ranks together. Save drains, and says in `metadata` how far
+  // the run has come. Errors are SaveCheckpoint's.
+  absl::Status Save(const std::string& path, CheckpointMetadata metadata);
+  // Takes all values and states from `source`, and goes on after `step`. A
+  // failure of `source`, of any rank's, ends the run.
+  absl::Status Restore(ParameterSource& source, int64_t step);
+
+  // Between steps, before something that all ranks do together about the same:
+  // FailedPrecondition on all ranks where one of them does something else, or
+  // it is within a step. `what` is named then.
+  absl::Status MeetBetweenSteps(RankCall call, absl::string_view what);
+  // Between steps: what every rank has handed in, on all ranks.
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view what,
+                                                    std::string mine);
+
+  // Equal names have equal labels.
+  LabelId Label(absl::string_view name);
+
+  absl::Status Begin(bool training);
+  // Ends the use at hand and begins another, of `parameters` (in any order,
+  // each once). `addresses` [parameters]: where they lie until it ends,
+  // contiguous, in the run's type.
+  absl::Status Use(LabelId label, Phase phase,
+                   absl::Span<const ParamId> parameters, void** addresses);
+  // What there is of the parameter's gradient, in the run's type. True: it was
+  // copied, and what comes later is handed in by itself. False: the client adds
+  // what comes later to it. With `last`, the backward is over, and it is always
+  // copied. Once it was copied, the parameter is not at its address any more.
+  absl::StatusOr<bool> HandInGradient(ParamId parameter, const void* gradient,
+                                      bool last);
+  // Gradients that were not handed in are zeros.
+  absl::Status EndBackward();
+  // The update, after all micro batches. Absent: the options' rate.
+  absl::Status Step(std::optional<double> learning_rate = {});
+  absl::Status EndEvaluation();
+  // Puts parameters and states back to where the step at hand began, after
+  // whatever failure. Does nothing between steps. FailedPrecondition: updates
+  // of the step had begun.
+  absl::Status Abort();
+
+  // ResourceExhausted: see refused(); nothing has changed.
+  absl::Status Claim(int64_t bytes);
+  void Release(int64_t bytes);
+
+  // On a GPU these stand for Claim and Release. Memory for work that the client
+  // queues after the call on `stream`, the run's or another one: `bytes`
+  // rounded up to kBlockAlignment, and aligned to it. No bytes: null. Errors
+  // are those of Claim; Aborted: see HandInGradient.
+  absl::StatusOr<void*> Allocate(int64_t bytes, void* stream);
+  // Work on the block may be queued still, on streams that the run knows of:
+  // the one that it was allocated for, and those of UseOn.
+  void Free(void* address);
+  void UseOn(void* address, void* stream);
+  // Whether the address is of a block that Allocate gave and Free did not take.
+  bool IsBlock(void* address);
+  bool HasBlocks() const {
+    const std::lock_guard lock(mutex_);
+    return stream_.has_value() && stream_->has_blocks();
+  }
+
+  // The latest call that gave ResourceExhausted, in figures.
+  Refused refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+
+  DType dtype() const { return options_.dtype; }
+  int64_t micro_batches() const { return options_.micro_batches; }
+  int64_t steps() const { return steps_; }
+  double learning_rate() const { return options_.learning_rate(steps_ + 1); }
+  double expected_rate() const {
+    return expected_rate_.value_or(learning_rate());
+  }
+  // The next step is updated with this rate, as far as the client knows before
+  // it begins. What Step is given counts.
+  void ExpectLearningRate(double rate) { expected_rate_ = rate; }
+  // How many updates ran before the norm was known. Call Drain first.
+  SpeculationCounts speculation() const { return optimizer_->speculation(); }
+  // The norm of the latest step's gradients before clipping; 0 without
+  // clipping. Waits for it.
+  absl::StatusOr<double> GradientNorm();
+  const ChunkLayout& layout() const { return layout_; }
+  const Parameters& parameters() const { return parameters_; }
+  // Waits for all work; its failure, if any.
+  absl::Status Drain();
+
+  // The observer is told of steps that follow a script, and of the streams'
+  // work, as client_reporter.h says. Between steps.
+  void SetObserver(RunObserver* observer) override;
+  int64_t NowNs() const override { return device_->NowNs(); }
+  BytesByCategory host_bytes() const override { return host_->stats().used; }
+  int64_t step() const override { return steps_; }
+  Communicator* communicator() override { return managed_.ranks(); }
+  // The report of the last training step; its loss is the client's.
+  StepReport report() const { return reporter_.report(); }
+
+  struct Stats {
+    int64_t recorded_steps = 0;  // wholly or in part
+    int64_t followed_steps = 0;
+    int64_t plans = 0;  // made
+    // The latest training step that followed a plan was foreseen to take this;
+    // 0 before the first.
+    int64_t predicted_step_ns = 0;
+    int64_t device_peak_bytes = 0;
+    int64_t host_peak_bytes = 0;
+    int64_t h2d_bytes = 0;
+    int64_t d2h_bytes = 0;
+    // The least that the scripts seen so far take; 0 before the first.
+    int64_t smallest_device_budget_bytes = 0;
+    int64_t device_budget_bytes = 0;
+    int64_t claimed_bytes = 0;  // now
+  };
+  Stats stats() const;
+
+ private:
+  friend absl::StatusOr<Foreseen> Foresee(
+      const std::vector<ClientParameter>& parameters, ClientOptions options,
+      const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
+
+  explicit ClientRun(ClientOptions options)
+      : options_(std::move(options)),
+        planner_(&options_.planning, options_.bus_bytes_per_s) {}
+  // Sizes and places, and whether budgets do for what is always there.
+  absl::Status Lay(const std::vector<ClientParameter>& parameters);
+  absl::Status Open(const std::vector<ClientParameter>& parameters);
+  // This rank's part of the values, in its place in `out`.
+  absl::Status ReadShard(ParamId parameter, float* out);
+  bool in_step() const { return script_.has_value(); }
+  bool following() const { return program_ != nullptr; }
+  bool accumulate() const {
+    return options_.micro_batches * options_.ranks.world_size > 1;
+  }
+  int64_t claimed() const {
+    return stream_.has_value() ? stream_->extent_bytes()
+                               : arena_->claimed_bytes();
+  }
+  absl::Status CheckFilled() const;  // whether all chunks have values
+  absl::Status CheckInStep(bool training, absl::string_view what) const;
+  WorkTag Tag(WorkKind kind, ChunkId chunk) const;
+  // Waits; a failure is the run's.
+  absl::Status Await(const Fence& fence);
+  // `take` takes that much more of the device's memory for the client. If it
+  // cannot, it is called once more, with as much room as there can be.
+  absl::Status TakeMemory(int64_t more_bytes,
+                          absl::FunctionRef<absl::Status()> take);
+
+  // Those of ClientStream; without one they do nothing.
+  Fence Mark() { return stream_.has_value() ? stream_->Mark() : Fence(); }
+  Fence LeaveUse() {
+    return stream_.has_value() ? stream_->LeaveUse() : Fence();
+  }
+  void HoldUse();
+  LabelId LabelOf(absl::string_view name);
+
+  // Plans.
+  // Makes the program's trace of its script, with what was measured so far; the
+  // plan is to be made then.
+  void Trace(ClientProgram& program);
+  absl::Status MakePlanOf(ClientProgram& program);
+  absl::Status Choose();
+  absl::Status KeepScript();
+  absl::Status LearnFromFollowed();
+  absl::Status Measure(ClientProgram& program);
+  absl::Status TakeDurations(ClientProgram& program);
+  // Tells the program's watch of the step before, of which all durations are
+  // known, and keeps those of the step at hand.
+  void Watch(ClientProgram& program);
+  void AddUses(const ClientProgram& program, DurationMeter* durations) const;
+  // The moment at which the program that is followed updates the chunk.
+  Moment UpdateOf(ChunkId chunk) const;
+  void ForgetOutgrown();
+  absl::Status Refuse(absl::string_view use, int64_t more_bytes);
+
+  // Uses.
+  absl::Status BeginUse(ParameterUse use);
+  // The use at hand waits.
+  absl::Status AwaitForUse(const Fence& fence);
+  // Its moment in the script that is followed.
+  Moment MomentOfUse() const {
+    return program_->script.MomentOf(
+        static_cast<int64_t>(script_->uses().size()) - 1);
+  }
+  // The use at hand has ended, if there is one: what the run does from now on
+  // takes none of its time.
+  void NoteUseEnd();
+  absl::Status EndUse();
+  absl::Status BeginEnd();
+  absl::Status Follow();
+  absl::Status StopFollowing();
+  absl::Status MustRunAgain() const;
+  absl::Status Record();
+  // Brings the chunks of these, and nothing else, to the device.
+  absl::Status Narrow(const std::vector<ParamId>& parameters);
+  absl::Status Evict(ChunkId chunk);
+  // Those for which the host has room.
+  absl::Status MoveStatesToHost();
+  // Keeps what this rank's step failed with.
+  absl::Status Noted(absl::Status status);
+
+  // Gradients. A null one is zeros.
+  absl::Status WriteGradient(ParamId parameter, const void* gradient);
+  absl::Status Keep(ParamId parameter, const void* gradient);
+  absl::Status CompleteChunks(const ParameterUse& use);
+  absl::Status ReduceKept(int64_t micro_batch);
+  void ForgetMicroBatch();
+
+  absl::Status Update(std::optional<double> learning_rate);
+  absl::Status ActAtEnd(Moment end);
+  absl::Status Restore(ChunkId chunk);
+  absl::Status Undo();
+
+  // Ranks (client_ranks.cc). On one rank each does nothing, and is OK.
+  bool shared() const { return managed_.ranks() != nullptr; }
+  ClientRoom room() const { return ClientRoom(layout_, *arena_, *store_); }
+  bool PlanFits(const Plan& plan) const;
+  bool EndUseFollows() const;
+  // Meets all ranks. OK: all have called the same, and nobody gives up.
+  // Otherwise the step at hand is given up on all of them.
+  absl::Status Meet(RankReport report, std::vector<RankReport>* all);
+  // Meets, and agrees on whether the step goes on being followed: if all ranks
+  // follow and none of them `stops`. The use at hand is over if they do not.
+  absl::Status MeetInStep(RankReport report, bool stops);
+  absl::Status MeetAtUse(const ParameterUse& use);
+  absl::Status MeetToNarrow(const std::vector<ParamId>& parameters);
+  // Before what the plan does at moments [begin, end).
+  absl::Status MeetAtEnd(RankCall call, int64_t what, int64_t begin,
+                         int64_t end);
+  absl::Status MeetToBegin(bool training);
+  absl::Status MeetToAbort();
+  // What the others are told of it.
+  void AddFailure(const absl::Status& why, RankReport* report) const;
+  // Each rank's part of `out` becomes that of all.
+  absl::Status ShareValues(ParamId parameter, float* out);
+  // Tells the others of this rank's failure, which they would wait for.
+  absl::Status Told(absl::Status status);
+  // The uses' peaks and durations and the step's time become the highest of all
+  // ranks'. Whether all ranks' gradients are final at the same uses.
+  absl::StatusOr<bool> AgreeOnScript();
+
+  ClientOptions options_;
+  ChunkLayout layout_;
+  Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
+  int64_t host_reserved_bytes_ = 0;
+  StepPlanner planner_;
+  ThreadPool pool_{1};       // of conversions on the client's thread
+  ClientReporter reporter_;  // its timeline observes the device
+  ManagedMemory managed_;
+  // Null on one rank. It ends before the ranks' communicator, whose end waits
+  // for ranks that may be waiting here.
+  std::unique_ptr<RankGroup> meetings_;
+  // These are its; null until it is opened.
+  Device* device_ = nullptr;
+  HostMemory* host_ = nullptr;
+  Arena* arena_ = nullptr;
+  ChunkStore* store_ = nullptr;
+  ChunkOptimizer* optimizer_ = nullptr;
+  std::unique_ptr<PlanExecutor> executor_;
+
+  // Guards all that follows, and what is above.
+  mutable std::mutex mutex_;
+  std::optional<ClientStream> stream_;  // on which the client queues, or none
+  // All that was queued when each of the last two steps ended.
+  Fence step_end_, step_end_before_;
+  std::map<std::string, LabelId> labels_;
+  std::vector<std::string> label_names_;  // [LabelId]
+  LabelId end_label_;
+  std::vector<bool> filled_;  // [ChunkId]: it has values
+  ClientPrograms programs_;
+
+  // The step at hand.
+  std::optional<StepScript> script_;  // what was done in it so far
+  ClientProgram* program_ = nullptr;  // which it follows, or null
+  bool chosen_ = false;               // whether to follow is decided
+  bool use_open_ = false;
+  bool reading_ = false;     // the client has addresses
+  bool updating_ = false;    // updates have begun
+  ClientPrograms::Key key_;  // of its program
+  // Its program is one that it followed until it could not any more.
+  bool outgrown_ = false;
+  // Its micro batch at hand.
+  bool ending_ = false;  // the use at hand is its end
+  bool wrote_gradients_ = false;
+  std::vector<int64_t> hand_ins_;  // [ParamId]
+  KeptGradients kept_;             // of a recording
+
+  // Updates of the step at hand run ahead of the norm, where its plan has some.
+  bool speculates_ = false;
+  // The rate that its updates were begun with, and whether the client gave
+  // another one in the end, as it may do again.
+  std::optional<double> expected_rate_;
+  double begun_rate_ = 0;
+  bool gave_other_rate_ = false;
+  int64_t began_ns_ = 0;
+  int64_t took_ns_ = 0;  // of all ranks, once it is over
+  // The step before, if it followed a measured plan.
+  struct {
+    int64_t plan = 0;     // StepProgram::plan_number; 0: nothing is known
+    bool steady = false;  // so did the step before that
+    uint16_t tag = 0;
+    int64_t step = 0;
+    int64_t took_ns = 0;
+    DurationMeter durations;
+  } before_;
+
+  // The plan whose beginning the store is at; null: no plan's.
+  std::shared_ptr<const Plan> followed_;
+  uint16_t tag_step_ = 0;
+  int64_t steps_ = 0;
+  absl::Status failure_;  // of the run, for good
+  // On several ranks: all of them know that the step at hand is given up. What
+  // this one's latest failed call said of it.
+  bool given_up_ = false;
+  absl::Status step_failure_;
+  Refused refused_;
+  Stats stats_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_CLIENT_CLIENT_RUN_H_

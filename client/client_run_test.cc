@@ -1,0 +1,628 @@
+// Runs of random models whose operators are the test's own: the promises of a
+// run, for a client that Castor knows nothing of, and an optimizer in double
+// precision as the oracle of what it learns.
+#include "client/client_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/sanitizers.h"
+#include "base/status_macros.h"
+#include "client/testing/test_client.h"
+#include "device/cuda/fake_api.h"
+#include "gtest/gtest.h"
+#include "memory/plan/policy/policies.h"
+#include "run/fake_gpu.h"
+#include "run/gpu.h"
+
+namespace castor {
+namespace {
+
+using test_client::Client;
+using test_client::kRate;
+using test_client::kWidth;
+using test_client::Layer;
+using test_client::Machine;
+using test_client::Model;
+using test_client::RandomModel;
+using test_client::RandomWays;
+using test_client::Value;
+using test_client::Ways;
+
+ClientOptions OptionsFor(const Model& model, const PlacementPolicy* policy,
+                         int64_t device_bytes, double clipping) {
+  ClientOptions options;
+  options.gradient_clipping = clipping;
+  options.micro_batches = model.micro_batches;
+  options.learning_rate = [](int64_t) { return kRate; };
+  options.memory.policy = policy;
+  options.memory.device_bytes = device_bytes;
+  options.scribble_freed_memory = device_bytes < kUnlimitedBytes;
+  return options;
+}
+
+struct Outcome {
+  std::vector<float> losses;
+  std::vector<float> parameters;
+  ClientRun::Stats stats;
+  SpeculationCounts speculation;
+};
+
+constexpr int64_t kSteps = 11;
+
+// Two steps are given up at their use `fail_at`, if they have as many, and done
+// again.
+absl::StatusOr<Outcome> Train(const Model& model, const ClientOptions& options,
+                              int64_t fail_at = -1,
+                              ClientRun::Refused* refused = nullptr,
+                              Machine* machine = nullptr,
+                              const Ways& ways = Ways()) {
+  ClientOptions changed = options;
+  ways.Change(&changed);
+  CASTOR_ASSIGN_OR_RETURN(
+      const auto run, ClientRun::Create(model.parameters, changed, refused));
+  Client client(model, run.get(), 0, 1, machine);
+  client.Give(ways);
+  CASTOR_RETURN_IF_ERROR(client.SetValues());
+  const std::vector<float> initial = client.Values();
+  Outcome outcome;
+  std::vector<Client::Loss> losses;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const bool fails = step == 3 || step == kSteps - 1;
+    auto loss = client.QueueStep(step, fails ? fail_at : -1);
+    if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);
+    // A step that takes more than those before may find that gradients are in
+    // its way. The second time it is recorded.
+    if (absl::IsAborted(loss.status())) loss = client.QueueStep(step);
+    if (!loss.ok()) {
+      if (refused != nullptr) *refused = run->refused();
+      // Nothing is lost by a refusal.
+      EXPECT_EQ(client.Values() == initial, step == 1);
+      return loss.status();
+    }
+    losses.push_back(*loss);
+    if (step % 3 == 0) {
+      CASTOR_ASSIGN_OR_RETURN(losses.emplace_back(),
+                              client.QueueEvaluation(step));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(run->Drain());
+  for (const Client::Loss& loss : losses) outcome.losses.push_back(*loss);
+  outcome.parameters = client.Values();
+  outcome.stats = run->stats();
+  outcome.speculation = run->speculation();
+  EXPECT_EQ(outcome.stats.claimed_bytes, 0);
+  return outcome;
+}
+
+class RandomClients : public testing::TestWithParam<int> {};
+
+// Promises P1, P2 and P5.
+TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
+  std::mt19937 random(GetParam());
+  const Model model = RandomModel(random);
+  // Nothing, nearly everything and nothing of gradients is clipped.
+  const double clipping = std::vector<double>{0, 0.5, 1e9}[random() % 3];
+  const auto reference = Train(
+      model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, clipping));
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const bool grows =
+      std::any_of(model.layers.begin(), model.layers.end(),
+                  [](const Layer& layer) { return layer.growth > 0; });
+  const auto follows = [&](const Outcome& outcome) {
+    return grows || !model.tells || outcome.stats.followed_steps > 0;
+  };
+  EXPECT_TRUE(follows(*reference));
+  for (const char* const name : {"cpu", "auto", "cuda"}) {
+    const PlacementPolicy* const policy = FindPolicy(name);
+    const auto unlimited =
+        Train(model, OptionsFor(model, policy, kUnlimitedBytes, clipping));
+    ASSERT_TRUE(unlimited.ok()) << unlimited.status();
+    const int64_t smallest = unlimited->stats.smallest_device_budget_bytes;
+    for (const int64_t budget :
+         {smallest, smallest + 256,
+          smallest + static_cast<int64_t>(random() % 20000),
+          static_cast<int64_t>(random() % (smallest + 4000)), smallest - 256}) {
+      ClientRun::Refused refused;
+      const int64_t fail_at =
+          random() % 2 == 0
+              ? -1
+              : static_cast<int64_t>(random() % (2 * model.layers.size() + 2));
+      const auto outcome =
+          Train(model, OptionsFor(model, policy, budget, clipping), fail_at,
+                &refused, nullptr, RandomWays(random, kSteps));
+      if (budget >= smallest) {
+        ASSERT_TRUE(outcome.ok()) << name << " " << outcome.status();
+        EXPECT_EQ(outcome->losses, reference->losses) << name << " " << budget;
+        EXPECT_EQ(outcome->parameters, reference->parameters)
+            << name << " " << budget;
+        EXPECT_LE(outcome->stats.device_peak_bytes, budget) << name;
+        EXPECT_TRUE(follows(*outcome)) << name;
+      } else {
+        EXPECT_TRUE(absl::IsResourceExhausted(outcome.status()))
+            << name << " " << budget << " of " << smallest << " "
+            << outcome.status();
+        EXPECT_GT(refused.smallest_device_budget_bytes, budget);
+        EXPECT_LE(refused.smallest_device_budget_bytes, smallest);
+        // A later step may take more.
+        const bool alike = std::none_of(
+            model.layers.begin(), model.layers.end(), [](const Layer& layer) {
+              return layer.optional || layer.growth > 0;
+            });
+        if (refused.exact && alike) {
+          EXPECT_TRUE(
+              Train(model,
+                    OptionsFor(model, policy,
+                               refused.smallest_device_budget_bytes, clipping))
+                  .ok());
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients,
+                         testing::Range(0, SanitizedCases(24)));
+
+// Streams on a GPU made of threads, and what a client queues on the first.
+class OnGpu final : public Machine {
+ public:
+  OnGpu() { MakeStream(); }
+  ~OnGpu() override {
+    for (void* const stream : streams_) FakeGpu().DestroyStream(stream);
+  }
+
+  // It is late often, so that whoever does not wait for it is seen.
+  void Compute(std::function<void()> work) override {
+    const bool late = ++computed_ % 8 == 0;
+    cuda::FakeApi::Launch(stream(), [late, work = std::move(work)] {
+      if (late) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      work();
+    });
+  }
+  bool is_stream() const override { return true; }
+  void* stream() override { return streams_[0]; }
+  void* MakeStream() {
+    streams_.push_back(*FakeGpu().CreateStream(false));
+    return streams_.back();
+  }
+
+  ClientOptions RunOn(ClientOptions options) {
+    options.gpu = {.open = OpenerOf(*FindGpu(0), 1, stream()),
+                   .stream = stream(),
+                   .order = OrdererOf(*FindGpu(0))};
+    return options;
+  }
+
+ private:
+  std::vector<void*> streams_;
+  int64_t computed_ = 0;
+};
+
+class RandomClientsOnAGpu : public testing::TestWithParam<int> {};
+
+// Promises P1, P2 and P5, where what the client does is only queued, and what
+// it allocates lies in the arena too.
+TEST_P(RandomClientsOnAGpu, GiveTheBitsOfAClientOnItsThread) {
+  std::mt19937 random(GetParam());
+  const Model model = RandomModel(random);
+  const double clipping = random() % 2 == 0 ? 0 : 0.5;
+  const auto reference = Train(
+      model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, clipping));
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  OnGpu gpu;
+  int trained = 0;
+  for (const char* const name : {"cpu", "auto", "cuda"}) {
+    int64_t smallest = 0;
+    for (const int64_t more : {int64_t{1} << 20, int64_t{0}, int64_t{256},
+                               static_cast<int64_t>(random() % 20000),
+                               -static_cast<int64_t>(random() % 4000)}) {
+      const int64_t budget = std::max<int64_t>(0, smallest + more);
+      const int64_t fail_at =
+          random() % 2 == 0
+              ? -1
+              : static_cast<int64_t>(random() % (2 * model.layers.size() + 2));
+      ClientOptions options =
+          OptionsFor(model, FindPolicy(name), budget, clipping);
+      // What is scribbled over is so on the client's stream, which orders more
+      // than there would be.
+      options.scribble_freed_memory = random() % 2 == 0;
+      const auto outcome = Train(model, gpu.RunOn(options), fail_at,
+                                 /*refused=*/nullptr, &gpu);
+      if (!outcome.ok()) {
+        EXPECT_LT(more, 0) << name << " " << outcome.status();
+        EXPECT_TRUE(absl::IsResourceExhausted(outcome.status()))
+            << outcome.status();
+        continue;
+      }
+      ++trained;
+      EXPECT_EQ(outcome->losses, reference->losses) << name << " " << budget;
+      EXPECT_EQ(outcome->parameters, reference->parameters)
+          << name << " " << budget;
+      EXPECT_LE(outcome->stats.device_peak_bytes, budget) << name;
+      if (smallest == 0) {
+        smallest = outcome->stats.smallest_device_budget_bytes;
+        EXPECT_EQ(outcome->stats.followed_steps > 0,
+                  reference->stats.followed_steps > 0);
+      }
+    }
+  }
+  EXPECT_GE(trained, 12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClientsOnAGpu,
+                         testing::Range(0, SanitizedCases(6)));
+
+TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
+  const Model model = {.parameters = {{.name = "w", .elements = 4}},
+                       .layers = {{}}};
+  OnGpu gpu;
+  ClientOptions options = OptionsFor(model, FindPolicy("auto"), 1 << 20, 0);
+  options.scribble_freed_memory = false;
+  const auto run = ClientRun::Create(model.parameters, gpu.RunOn(options));
+  ASSERT_TRUE(run.ok()) << run.status();
+  constexpr int64_t kBytes = 1000;
+  void* const others[] = {gpu.MakeStream(), gpu.MakeStream()};
+  std::atomic<bool> open[2] = {false, false};
+  void* const mine = *(*run)->Allocate(kBytes, gpu.stream());
+  void* const theirs = *(*run)->Allocate(kBytes, others[0]);
+  EXPECT_TRUE((*run)->IsBlock(mine));
+  EXPECT_FALSE((*run)->IsBlock(static_cast<char*>(mine) + 1));
+  // Each of them is late, and knows nothing of the run's stream.
+  (*run)->UseOn(mine, others[1]);
+  (*run)->UseOn(mine, others[1]);
+  void* const blocks[] = {theirs, mine};
+  for (int i = 0; i < 2; ++i) {
+    cuda::FakeApi::Launch(others[i], [&open, i, block = blocks[i]] {
+      while (!open[i].load()) std::this_thread::yield();
+      std::memset(block, 1, kBytes);
+    });
+  }
+  (*run)->Free(mine);
+  (*run)->Free(theirs);
+  EXPECT_FALSE((*run)->HasBlocks());
+  void* const again = *(*run)->Allocate(2 * kBytes, gpu.stream());
+  const auto seen = std::make_shared<std::vector<uint8_t>>();
+  gpu.Compute([again, seen] {
+    std::memset(again, 2, 2 * kBytes);
+    const auto* const bytes = static_cast<const uint8_t*>(again);
+    seen->assign(bytes, bytes + 2 * kBytes);
+  });
+  // And a third one, that must find what the run's stream left.
+  void* const last = gpu.MakeStream();
+  (*run)->Free(again);
+  auto* const read = static_cast<uint8_t*>(*(*run)->Allocate(2 * kBytes, last));
+  EXPECT_EQ(read, again);
+  const auto found = std::make_shared<std::vector<uint8_t>>();
+  cuda::FakeApi::Launch(
+      last, [read, found] { found->assign(read, read + 2 * kBytes); });
+  open[1].store(true);
+  open[0].store(true);
+  (*run)->Free(read);
+  ASSERT_TRUE((*run)->Drain().ok());
+  EXPECT_EQ(*seen, std::vector<uint8_t>(2 * kBytes, 2));
+  EXPECT_EQ(*found, std::vector<uint8_t>(2 * kBytes, 2));
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      (*run)->Allocate(int64_t{1} << 62, gpu.stream()).status()));
+  EXPECT_EQ((*run)->refused().use, "what is kept between steps");
+}
+
+// The same steps in double precision, with AdamW as its paper has it.
+// Small steps. Under policy "cpu" their updates are the host's, under "auto"
+// the device's.
+absl::StatusOr<Outcome> TrainSmall(const char* policy, double clipping,
+                                   const Ways& ways) {
+  Model model = {.micro_batches = 2, .tells = false};
+  for (int64_t i = 0; i < 6; ++i) {
+    model.parameters.push_back(
+        {.name = absl::StrCat("w", i), .elements = 64 + i});
+    model.layers.push_back({.parameter = i});
+  }
+  ClientOptions options =
+      OptionsFor(model, FindPolicy(policy), kUnlimitedBytes, clipping);
+  options.memory.chunk_bytes = 512;
+  options.memory.device_bytes = 1 << 20;
+  return Train(model, options, -1, nullptr, nullptr, ways);
+}
+
+TEST(ClientRun, UpdatesAheadOfTheNorm) {
+  Ways late;
+  late.planning.speculation.on = false;
+  Ways ahead;
+  ahead.planning.speculation = {
+      .first_wait = 0, .longest_wait = 0, .least_gain = -1};
+  Ways surprised = ahead, told = ahead;
+  surprised.gives_rate_from = told.gives_rate_from = 9;
+  told.expects_rate = true;
+  for (const double clipping : {1e-3, 1e9}) {
+    const auto reference = TrainSmall("cpu", clipping, late);
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    EXPECT_EQ(reference->speculation, SpeculationCounts());
+    for (const Ways* const ways : {&ahead, &surprised, &told}) {
+      const auto outcome = TrainSmall("cpu", clipping, *ways);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_EQ(outcome->losses, reference->losses);
+      EXPECT_EQ(outcome->parameters, reference->parameters);
+      const auto& [committed, repeated] = outcome->speculation;
+      // A schedule that is wrong once is not believed any more.
+      EXPECT_EQ(committed > 0, clipping > 1);
+      EXPECT_EQ(repeated > 0, clipping < 1 || ways == &surprised);
+    }
+  }
+}
+
+// Steps that take other than what their plan foresaw are planned again with
+// what they took.
+TEST(ClientRun, PlansAgainWhenStepsDrift) {
+  Ways ways;
+  ways.planning.watch = {
+      .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+  std::vector<int64_t> told;
+  ways.planning.step_seconds = [&](int64_t step, double foreseen_seconds) {
+    told.push_back(step);
+    return 3 * foreseen_seconds;
+  };
+  int asked = 0;
+  ways.planning.settled_durations = [&](StepTrace*, BusModel*) { ++asked; };
+  const auto outcome = TrainSmall("cpu", 0, ways);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GT(outcome->stats.predicted_step_ns, 0);
+  // Step 1 is recorded, 2 follows it, 3 and 4 are measured, 5 is the first on
+  // the plan that comes of that. The evaluations after steps 6 and 9 stand
+  // between steps, so that 7 is no witness, but 8 is, when 9 is over.
+  EXPECT_EQ(told, std::vector<int64_t>{8});
+  EXPECT_EQ(asked, 1);
+}
+
+// What the device's stream did between its own works is the client's, and no
+// part of how long these take.
+TEST(ClientRun, PlansAgainWithWhatStepsTook) {
+  Ways ways;
+  ways.planning.watch = {
+      .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+  int told = 0;
+  ways.planning.step_seconds = [&](int64_t, double foreseen_seconds) {
+    ++told;
+    return 3 * foreseen_seconds;
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const auto outcome = TrainSmall("auto", 0.5, ways);
+  const std::chrono::nanoseconds took =
+      std::chrono::steady_clock::now() - began;
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GT(told, 0);
+  // The prediction is a sum of medians of works that these steps are made of.
+  EXPECT_LT(outcome->stats.predicted_step_ns, took.count());
+}
+
+TEST(ClientRun, TrainsAsPlainArithmeticDoes) {
+  std::mt19937 random(77);
+  for (int i = 0; i < 8; ++i) {
+    Model model = RandomModel(random);
+    for (ClientParameter& parameter : model.parameters) {
+      parameter.weight_decay = 0.1;
+    }
+    const auto outcome =
+        Train(model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    const size_t count = model.parameters.size();
+    std::vector<std::vector<double>> p(count), m(count), v(count);
+    for (size_t q = 0; q < count; ++q) {
+      for (int64_t e = 0; e < model.parameters[q].elements; ++e) {
+        p[q].push_back(1 + Value(q, e) / 4);
+      }
+      m[q].resize(p[q].size());
+      v[q].resize(p[q].size());
+    }
+    std::vector<double> losses;
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      std::vector<std::vector<double>> g(count);
+      for (size_t q = 0; q < count; ++q) g[q].resize(p[q].size());
+      double loss = 0;
+      for (int64_t b = 0; b < model.micro_batches; ++b) {
+        const std::vector<float> input = Client::InputOf(step, b);
+        for (int64_t e = 0; e < kWidth; ++e) {
+          std::vector<double> x = {input[e]};
+          std::vector<size_t> order;
+          for (size_t l = 0; l < model.layers.size(); ++l) {
+            if (!model.layers[l].optional || step % 2 == 0) order.push_back(l);
+          }
+          const auto w = [&](size_t l) -> size_t {
+            return e % p[model.layers[l].parameter].size();
+          };
+          for (const size_t l : order) {
+            x.push_back(x.back() * p[model.layers[l].parameter][w(l)]);
+          }
+          double dy = x.back();
+          loss += dy * dy / 2;
+          for (size_t k = order.size(); k-- > 0;) {
+            const size_t q = model.layers[order[k]].parameter;
+            g[q][w(order[k])] += dy * x[k];
+            dy *= p[q][w(order[k])];
+          }
+        }
+      }
+      losses.push_back(loss);
+      for (size_t q = 0; q < count; ++q) {
+        if (!model.parameters[q].trainable) continue;
+        for (size_t e = 0; e < p[q].size(); ++e) {
+          m[q][e] = 0.9 * m[q][e] + 0.1 * g[q][e];
+          v[q][e] = 0.999 * v[q][e] + 0.001 * g[q][e] * g[q][e];
+          const double mean = m[q][e] / (1 - std::pow(0.9, step));
+          const double square = v[q][e] / (1 - std::pow(0.999, step));
+          p[q][e] -=
+              kRate * (mean / (std::sqrt(square) + 1e-8) + 0.1 * p[q][e]);
+        }
+      }
+    }
+    size_t at = 0;
+    for (int64_t step = 1; step <= kSteps; ++step) {
+      // fp32 through at most 8 layers and 7 steps.
+      EXPECT_NEAR(outcome->losses[at], losses[step - 1],
+                  1e-4 * losses[step - 1] + 1e-6)
+          << i << " step " << step;
+      at += step % 3 == 0 ? 2 : 1;
+    }
+  }
+}
+
+TEST(ClientRun, TellsCallsThatAreOutOfOrder) {
+  const Model model = {
+      .parameters = {{.name = "w", .elements = 4},
+                     {.name = "f", .elements = 4, .trainable = false}},
+      .layers = {{}}};
+  const auto run = ClientRun::Create(
+      model.parameters,
+      OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0));
+  ASSERT_TRUE(run.ok()) << run.status();
+  Client client(model, run->get());
+  EXPECT_EQ((*run)->Begin(true).message(), "parameter \"w\" has no values");
+  ASSERT_TRUE(client.SetValues().ok());
+  EXPECT_FALSE((*run)->Step().ok());
+  const float gradient[4] = {};
+  ASSERT_TRUE((*run)->Begin(true).ok());
+  EXPECT_FALSE((*run)->Begin(true).ok());
+  EXPECT_FALSE((*run)->SetValues(ParamId(0), gradient).ok());
+  EXPECT_FALSE((*run)->EndBackward().ok());
+  void* address = nullptr;
+  ASSERT_TRUE(
+      (*run)
+          ->Use((*run)->Label("op"), Phase::kForward, {ParamId(1)}, &address)
+          .ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      (*run)->HandInGradient(ParamId(1), gradient, false).status()));
+  EXPECT_FALSE((*run)->Step().ok());
+  ASSERT_TRUE((*run)->Abort().ok());
+  EXPECT_TRUE(client.Step(1).ok());
+}
+
+// The step at which the last plan is there, which is made of what steps took.
+int64_t StepOfLastPlan(int64_t warmup_steps) {
+  const Model model = {.parameters = {{.name = "w", .elements = 4}},
+                       .layers = {{}}};
+  ClientOptions options =
+      OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0);
+  options.memory.warmup_steps = warmup_steps;
+  options.planning.watch.settling_steps = 1000;
+  options.planning.watch.most_settling_steps = 1000;
+  const auto run = ClientRun::Create(model.parameters, options);
+  EXPECT_TRUE(run.ok()) << run.status();
+  Client client(model, run->get());
+  EXPECT_TRUE(client.SetValues().ok());
+  int64_t last = 0, plans = 0;
+  for (int64_t step = 1; step <= 30; ++step) {
+    EXPECT_TRUE(client.Step(step).ok());
+    if ((*run)->stats().plans > plans) last = step;
+    plans = (*run)->stats().plans;
+  }
+  return last;
+}
+
+// memory.warmup_steps was dropped: two steps were measured, whatever it said.
+// One step is recorded, one follows it without being measured; two kinds of
+// steps take turns here.
+TEST(ClientRun, MeasuresAsManyStepsAsItIsAskedTo) {
+  EXPECT_EQ(StepOfLastPlan(1), 2 * (1 + 1 + 2 + 1));
+  EXPECT_EQ(StepOfLastPlan(2), 2 * (1 + 1 + 2 + 1));
+  EXPECT_EQ(StepOfLastPlan(7), 2 * (1 + 1 + 7 + 1));
+}
+
+TEST(ClientRun, RefusesToReadGradientsAsParameters) {
+  const Model model = {.parameters = {{.name = "w", .elements = 4}},
+                       .layers = {{}}};
+  const auto run = ClientRun::Create(
+      model.parameters,
+      OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0));
+  ASSERT_TRUE(run.ok()) << run.status();
+  Client client(model, run->get());
+  ASSERT_TRUE(client.SetValues().ok());
+  for (int step = 1; step <= 3; ++step) {
+    ASSERT_TRUE((*run)->Begin(true).ok());
+    void* address = nullptr;
+    const LabelId op = (*run)->Label("op");
+    ASSERT_TRUE((*run)->Use(op, Phase::kForward, {ParamId(0)}, &address).ok());
+    ASSERT_TRUE((*run)->EndBackward().ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(
+        (*run)->Use(op, Phase::kForward, {ParamId(0)}, &address)));
+    // A use that reads none is none of them.
+    EXPECT_TRUE((*run)->Use(op, Phase::kForward, {}, nullptr).ok());
+    ASSERT_TRUE((*run)->Step().ok());
+  }
+}
+
+// A client still has an evaluation's results when it ends, where the plan
+// brings back what the next one begins with.
+TEST(ClientRun, EndsAnEvaluationWhoseResultsAreInTheWay) {
+  constexpr int64_t kParameters = 6, kBytes = 1024, kResultBytes = 3 * kBytes;
+  Model model;
+  for (int64_t i = 0; i < kParameters; ++i) {
+    model.parameters.push_back({.name = absl::StrCat("w", i),
+                                .elements = kBytes / 4,
+                                .trainable = false});
+    model.layers.push_back({.parameter = i});
+  }
+  int evaluated = 0;
+  for (int64_t budget = kResultBytes; budget <= kResultBytes + 6 * kBytes;
+       budget += kBytes) {
+    ClientOptions options = OptionsFor(model, FindPolicy("auto"), budget, 0);
+    options.memory.chunk_bytes = kBytes;
+    const auto run = ClientRun::Create(model.parameters, options);
+    if (!run.ok()) continue;  // too small for it
+    Client client(model, run->get());
+    ASSERT_TRUE(client.SetValues().ok());
+    for (int evaluation = 1; evaluation <= 4; ++evaluation) {
+      ASSERT_TRUE((*run)->Begin(/*training=*/false).ok());
+      for (int64_t i = 0; i < kParameters; ++i) {
+        void* address = nullptr;
+        const LabelId op = (*run)->Label(absl::StrCat("layer ", i));
+        ASSERT_TRUE(
+            (*run)->Use(op, Phase::kForward, {ParamId(i)}, &address).ok());
+        EXPECT_EQ(static_cast<const float*>(address)[5], 1 + Value(i, 5) / 4);
+      }
+      const absl::Status claimed = (*run)->Claim(kResultBytes);
+      if (evaluation == 1 && absl::IsResourceExhausted(claimed)) {
+        ASSERT_TRUE((*run)->Abort().ok());
+        break;
+      }
+      ASSERT_TRUE(claimed.ok()) << evaluation << ": " << claimed;
+      const absl::Status ended = (*run)->EndEvaluation();
+      EXPECT_TRUE(ended.ok())
+          << evaluation << " in " << budget << ": " << ended;
+      (*run)->Release(kResultBytes);
+      ++evaluated;
+    }
+  }
+  EXPECT_GE(evaluated, 8);  // in two budgets
+}
+
+TEST(ClientRun, RefusesWhatNoRunCanHave) {
+  const auto refusal = [](std::vector<ClientParameter> parameters,
+                          ClientOptions options) {
+    return ClientRun::Create(parameters, std::move(options)).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(refusal({}, {})));
+  ClientOptions options;
+  options.dtype = DType::kFloat16;
+  EXPECT_TRUE(absl::IsInvalidArgument(refusal({{"w", 4}}, options)));
+  options = {};
+  options.memory.device_bytes = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(refusal({{"w", 4}}, options)));
+  options = {};
+  options.memory.host_bytes = 1000;
+  EXPECT_TRUE(absl::IsInvalidArgument(refusal({{"w", 4}}, options)));
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,40 @@
+#include "client/client_settings.h"
+
+#include <utility>
+
+#include "nlohmann/json.hpp"
+#include "run/option_settings.h"
+#include "run/program/planning_settings.h"
+
+namespace castor {
+
+using Json = nlohmann::json;
+
+Settings ClientSettings(const std::vector<ClientParameter>& parameters,
+                        const ClientOptions& options) {
+  // Ranks may have other threads. What tests alone give is not compared.
+  const auto& [dtype, rule, gradient_clipping, micro_batches, learning_rate,
+               memory, bus_bytes_per_s, threads, scribble_freed_memory, gpu,
+               ranks, join_meetings, planning] = options;
+  Json of_parameters = Json::object();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, elements, trainable, weight_decay] = parameters[i];
+    of_parameters[name] = ParameterSettings(static_cast<int64_t>(i), elements,
+                                            trainable, weight_decay);
+  }
+  Json settings = {{"type", DTypeName(dtype)},
+                   {"optimizer", OptimizerSettings(*rule)},
+                   {"gradient_clipping", gradient_clipping},
+                   {"gradient_accumulation_steps", micro_batches},
+                   {"parameters", std::move(of_parameters)},
+                   {"memory", MemorySettings(memory)},
+                   {"device",
+                    {{"type", gpu.has_value() ? "cuda" : "host"},
+                     {"bus_bytes_per_s", bus_bytes_per_s}}}};
+  settings.update(PlanningSettings(planning));
+  return SettingsOf(settings);
+}
+
+std::string RateText(double rate) { return Json(rate).dump(); }
+
+}  // namespace castor

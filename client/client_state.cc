@@ -1,0 +1,44 @@
+// What of a client's run goes into a checkpoint, and comes from one.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/client_run.h"
+#include "device/comm/agreement.h"
+
+namespace castor {
+
+absl::Status ClientRun::Save(const std::string& path,
+                             CheckpointMetadata metadata) {
+  CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kSaveCheckpoint, path));
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckFilled());
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  metadata.state.trainer.step = steps_;
+  metadata.client_world_size = layout_.world_size;
+  return SaveCheckpoint(path, parameters_, *store_, metadata, managed_.ranks());
+}
+
+absl::Status ClientRun::Restore(ParameterSource& source, int64_t step) {
+  CASTOR_RETURN_IF_ERROR(
+      MeetBetweenSteps(RankCall::kTakeCheckpoint, absl::StrCat("step ", step)));
+  const std::lock_guard lock(mutex_);
+  // What the device holds is where the last plan left it.
+  followed_ = nullptr;
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    CASTOR_RETURN_IF_ERROR(Told(Evict(ChunkId(i))));
+  }
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  absl::Status filled = FillChunks(parameters_, *store_, source);
+  if (shared()) {
+    filled = AgreeOnStatus(*managed_.ranks(), "values of a checkpoint", filled);
+  }
+  failure_.Update(filled);
+  CASTOR_RETURN_IF_ERROR(Told(failure_));
+  filled_.assign(filled_.size(), true);
+  steps_ = step;
+  return absl::OkStatus();
+}
+
+}  // namespace castor

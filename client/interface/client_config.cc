@@ -1,0 +1,113 @@
+#include "client/interface/client_config.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/annotate.h"
+#include "base/name_pattern.h"
+#include "client/interface/client_status.h"
+#include "device/topology/memory_limits.h"
+#include "nlohmann/json.hpp"
+#include "run/config/config_text.h"
+#include "run/gpu.h"
+#include "run/optim/lr_schedule.h"
+
+namespace castor {
+
+std::string PolicyOf(const Config& config) {
+  return std::string(config.memory.placement_policy->name);
+}
+
+absl::Status CheckPlace(const Config& config, const castor_place* place) {
+  const bool on_gpu = config.device.type == DeviceType::kCuda;
+  if (on_gpu == (place != nullptr)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      on_gpu ? "config: device.type: \"cuda\", and this client's operators run "
+               "on the host; leave it out"
+             : "config: device.type: this client's operators run on a GPU; "
+               "give \"cuda\"");
+}
+
+absl::StatusOr<Asked> ReadAsked(const char* config_json,
+                                const castor_parameter* parameters,
+                                int64_t count, const castor_place* place,
+                                RankOptions ranks, int local_size) {
+  auto parsed = ParseClientConfig(config_json, "config", ranks.world_size);
+  if (!parsed.ok()) return parsed.status();
+  Asked asked;
+  const Config& config = asked.config = *std::move(parsed);
+  const MemoryConfig& memory = config.memory;
+  // Ranks of one machine share its cores.
+  const int share = config.device.threads > 0 ? 1 : std::max(1, local_size);
+  const int threads = std::max(1, ThreadsOf(config.device) / share);
+  asked.options = {
+      .dtype = config.dtype(),
+      .rule = config.optimizer.rule,
+      .gradient_clipping = config.gradient_clipping,
+      .micro_batches = config.gradient_accumulation_steps,
+      .learning_rate =
+          [scheduler = config.scheduler, lr = config.optimizer.lr](
+              int64_t step) { return LearningRate(scheduler, lr, step); },
+      .memory = {.policy = memory.placement_policy,
+                 .device_bytes = memory.device_memory,
+                 .host_bytes = memory.host_memory,
+                 .pinned_bytes = memory.pinned_memory,
+                 .machine_share_bytes =
+                     local_size > 1 ? PhysicalMemoryBytes() / local_size : 0,
+                 .chunk_bytes = memory.chunk_size,
+                 .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
+                 .warmup_steps = memory.warmup_steps,
+                 .prefetch = memory.prefetch},
+      .bus_bytes_per_s = config.device.bus_gbps * 1e9,
+      .threads = threads,
+      // For tests: what was freed and is read shows. Without a budget, freed
+      // memory is all that the machine has.
+      .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
+                               memory.device_memory < kUnlimitedBytes,
+      .ranks = std::move(ranks),
+      .join_meetings = {}};
+  if (place != nullptr) {
+    auto gpu = FindGpu(place->gpu);
+    if (!gpu.ok()) {
+      return Annotate("config: device.type: \"cuda\"", gpu.status());
+    }
+    if (asked.options.memory.device_bytes >= kUnlimitedBytes) {
+      asked.options.memory.device_bytes = gpu->memory.usable_bytes();
+    }
+    asked.options.memory.device_has_own_memory = true;
+    asked.options.gpu = {.open = OpenerOf(*gpu, threads, place->stream),
+                         .stream = place->stream,
+                         .order = OrdererOf(*gpu)};
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const castor_parameter& parameter = parameters[i];
+    const bool decays =
+        !MatchesAnyPattern(config.optimizer.no_decay, parameter.name);
+    asked.parameters.push_back(
+        {.name = parameter.name,
+         .elements = parameter.elements,
+         .trainable = parameter.trainable != 0,
+         .weight_decay = parameter.weight_decay >= 0 ? parameter.weight_decay
+                         : decays ? config.optimizer.weight_decay
+                                  : 0.0});
+  }
+  return asked;
+}
+
+}  // namespace castor
+
+const char* castor_plain_config(const char* config_json) {
+  thread_local std::string plain;
+  const auto document = castor::ParseConfigText(config_json, "config");
+  if (!document.ok()) {
+    castor::Tell(document.status());
+    return nullptr;
+  }
+  if (!document->is_object()) {
+    castor::Tell(absl::InvalidArgumentError("config: it is no JSON object"));
+    return nullptr;
+  }
+  plain = document->dump();
+  return plain.c_str();
+}

@@ -1,0 +1,113 @@
+// What a client did in a step, use by use, and what follows from it: when each
+// gradient is final, when a chunk's gradients are complete, and the trace that
+// a plan is made for.
+//
+// A *use* is the time in which a client's operators read one set of parameters;
+// it ends where the next begins. The first use of a step reads none, and the
+// end of each backward is a use of its own, for gradients that are final only
+// then. Each use is a compute operator of the trace; behind it come the reduces
+// of the chunks that it completes, behind all uses the updates:
+//
+//   use      inputs  addmm(w)  mm(v) | mm(v)     addmm(w)     end of backward
+//   final                            |  v         w
+//   trace     op      op        op   |  op reduce  op reduce    op   | updates
+#ifndef CASTOR_CLIENT_STEP_SCRIPT_H_
+#define CASTOR_CLIENT_STEP_SCRIPT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/ids.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// A client's name of an operator, as a number.
+using LabelId = Id<struct LabelIdTag>;
+
+struct ParameterUse {
+  LabelId label;
+  Phase phase = Phase::kForward;
+  std::vector<ParamId> parameters;  // ascending, each once
+  // The most bytes claimed at once from its beginning until the next use's.
+  int64_t peak_bytes = 0;
+  int64_t duration_ns = 0;
+  // The parameters whose gradients take their places in it, and the chunks
+  // whose gradients are complete behind it. Both ascend.
+  std::vector<ParamId> final_gradients = {};
+  std::vector<ChunkId> complete_chunks = {};
+  bool ends_micro_batch = false;
+
+  // Whether a client says of both the same.
+  bool IsAs(const ParameterUse& other) const {
+    return label == other.label && phase == other.phase &&
+           parameters == other.parameters;
+  }
+};
+
+class StepScript {
+ public:
+  // `layout` outlives the script.
+  StepScript(const ChunkLayout* layout, bool training)
+      : layout_(layout), training_(training) {
+    BeginMicroBatch();
+  }
+
+  bool training() const { return training_; }
+  const std::vector<ParameterUse>& uses() const { return uses_; }
+  // The use at hand. There must be one.
+  ParameterUse& last() { return uses_.back(); }
+  int64_t micro_batches() const { return micro_batches_; }
+
+  void Add(ParameterUse use);
+  // A gradient of the parameter, or a part of it, was handed in.
+  void HandIn(ParamId parameter);
+  // The use at hand is the end of a backward: settles where the micro batch's
+  // gradients are final. A gradient takes its place when its last part is
+  // handed in; where the parameter is read after that, or nothing at all is
+  // handed in, at the end.
+  void EndMicroBatch();
+
+  // How often the parameter's gradient is handed in, in that micro batch.
+  int64_t HandIns(int64_t micro_batch, ParamId parameter) const {
+    return hand_ins_[micro_batch][parameter.value].count;
+  }
+  // The moment of use i in the trace.
+  Moment MomentOf(int64_t i) const { return moments_[i]; }
+  // The moment of the first update; the others follow.
+  Moment FirstUpdate() const { return first_update_; }
+
+  // The trace of all of it. `labels` [LabelId]: names.
+  StepTrace MakeTrace(const std::vector<std::string>& labels, bool accumulate);
+
+  // Whether a client that did the one did the other.
+  bool IsAs(const StepScript& other) const;
+  // Each use's peak becomes the higher of both, of two runs of one script.
+  // Whether one of these rose.
+  bool RaisePeaks(const StepScript& other);
+  // `values`: a peak and a duration for each use, at least its own.
+  void TakeHighest(absl::Span<const int64_t> values);
+
+ private:
+  struct HandInRecord {
+    int64_t count = 0;
+    int64_t last_use = -1;   // at which it was handed in
+    int64_t last_read = -1;  // the last use in this backward that reads it
+  };
+  void BeginMicroBatch() { hand_ins_.emplace_back(layout_->parameters.size()); }
+
+  const ChunkLayout* layout_;
+  bool training_;
+  int64_t micro_batches_ = 0;  // that have ended
+  std::vector<ParameterUse> uses_;
+  std::vector<std::vector<HandInRecord>> hand_ins_;  // [micro batch][ParamId]
+  std::vector<Moment> moments_;                      // [use], once traced
+  Moment first_update_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_CLIENT_STEP_SCRIPT_H_

@@ -1,0 +1,506 @@
+// A client for tests: a random model whose operators are its own, and that
+// tells a run what they use.
+#ifndef CASTOR_CLIENT_TESTING_TEST_CLIENT_H_
+#define CASTOR_CLIENT_TESTING_TEST_CLIENT_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "client/client_run.h"
+#include "device/comm/rank_group.h"
+#include "device/comm/thread_ranks.h"
+#include "gtest/gtest.h"
+
+namespace castor::test_client {
+
+inline constexpr int64_t kWidth = 96;
+inline constexpr double kRate = 0.02;  // that clients learn with
+inline float Value(uint64_t stream, int64_t i) {
+  return static_cast<float>(RandomWord({9, stream}, i)) * 0x1p-31f - 1;
+}
+
+// A rank's place among threads that are ranks; alone by default.
+struct Place {
+  // What crosses between chunks, and where ranks meet.
+  std::shared_ptr<ThreadGroup> chunks, meetings;
+  int rank = 0;
+  int world_size = 1;
+
+  static Place First(int world_size) {
+    return {.chunks = ThreadGroup::Create(world_size),
+            .meetings = ThreadGroup::Create(world_size),
+            .rank = 0,
+            .world_size = world_size};
+  }
+  Place Of(int other) const {
+    Place place = *this;
+    place.rank = other;
+    return place;
+  }
+  void Join(ClientOptions* options) const {
+    if (world_size == 1) return;
+    const CommunicatorOptions limit = {.time_limit_ns = 60'000'000'000};
+    options->ranks = {
+        .rank = rank,
+        .world_size = world_size,
+        .join = [chunks = chunks, rank = rank, limit](Device* device) {
+          return MakeThreadRank(chunks, rank, device, limit);
+        }};
+    options->join_meetings = [meetings = meetings, rank = rank, limit] {
+      return std::make_unique<RankGroup>(meetings->NewTransport(rank), limit);
+    };
+  }
+  void Kill() const {
+    meetings->Kill(rank);
+    chunks->Kill(rank);
+  }
+};
+
+// One operator: y[i] = x[i] w[i modulo the elements of w].
+struct Layer {
+  int64_t parameter = 0;
+  int64_t claim = 0;       // bytes that it keeps until its backward
+  int64_t temporary = 0;   // bytes that it takes for itself
+  bool in_parts = false;   // its gradient is handed in as two halves
+  bool read_late = false;  // its values are read once more at backward's end
+  bool optional = false;   // steps with an odd number leave it out
+  int64_t growth = 0;      // bytes that it takes more in each step
+};
+
+struct Model {
+  std::vector<ClientParameter> parameters;
+  std::vector<Layer> layers;
+  int64_t micro_batches = 1;
+  // Whether the name of a step's first use tells steps of different operators
+  // apart. If it does not, they are recorded each time.
+  bool tells = true;
+};
+
+inline Model RandomModel(std::mt19937& random) {
+  const auto below = [&](int64_t n) {
+    return std::uniform_int_distribution<int64_t>(0, n - 1)(random);
+  };
+  Model model;
+  const int64_t parameters = 1 + below(6);
+  for (int64_t i = 0; i < parameters; ++i) {
+    model.parameters.push_back({.name = absl::StrCat("w", i),
+                                .elements = 1 + below(below(3) == 0 ? 900 : 90),
+                                .trainable = i == 0 || below(5) > 0});
+  }
+  const int64_t layers = 1 + below(8);
+  const bool grows = below(4) == 0;
+  for (int64_t i = 0; i < layers; ++i) {
+    // Some are used twice, some never.
+    model.layers.push_back({.parameter = i == 0 ? 0 : below(parameters),
+                            .claim = below(3000),
+                            .temporary = below(2) * below(9000),
+                            .in_parts = below(4) == 0,
+                            .read_late = below(4) == 0,
+                            .optional = i > 0 && below(6) == 0,
+                            .growth = grows ? below(1500) : 0});
+  }
+  model.micro_batches = 1 + below(3);
+  model.tells = below(4) > 0;
+  return model;
+}
+
+// How a run is planned, and where its learning rates come from, which must not
+// change what it computes.
+struct Ways {
+  PlanningOptions planning = ClientOptions().planning;
+  // The step from which on the schedule has another rate than is given.
+  int64_t gives_rate_from = std::numeric_limits<int64_t>::max();
+  bool expects_rate = false;  // says before a step which rate it will give
+
+  bool gives_rate() const {
+    return gives_rate_from < std::numeric_limits<int64_t>::max();
+  }
+  void Change(ClientOptions* options) const {
+    options->planning = planning;
+    options->learning_rate = [from = gives_rate_from](int64_t step) {
+      return step < from ? kRate : 2 * kRate;
+    };
+  }
+};
+
+inline Ways RandomWays(std::mt19937& random, int64_t steps) {
+  Ways ways;
+  PlanningOptions& planning = ways.planning;
+  planning.speculation = {.on = random() % 4 > 0,
+                          .first_wait = static_cast<int64_t>(random() % 2),
+                          .longest_wait = static_cast<int64_t>(random() % 3),
+                          .least_gain = random() % 3 > 0 ? -1.0 : 0.0};
+  if (random() % 2 == 0) {
+    planning.watch = {
+        .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+    planning.step_seconds = [](int64_t, double foreseen_seconds) {
+      return 2 * foreseen_seconds;
+    };
+    planning.settled_durations = [](StepTrace* trace, BusModel* bus) {
+      static thread_local std::mt19937 durations;
+      for (OpRecord& op : trace->ops) {
+        op.duration_ns = durations() % 100000;
+        op.host_duration_ns = durations() % 100000;
+      }
+      bus->h2d_bytes_per_s = 1e7 + durations() % 100000000;
+    };
+  }
+  if (random() % 2 == 0) ways.gives_rate_from = 1 + random() % steps;
+  ways.expects_rate = random() % 2 == 0;
+  return ways;
+}
+
+// Where a client's operators run: on its thread, at once.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual void Compute(std::function<void()> work) { work(); }
+  // Whether Compute queues the work on a stream of the run's device, and the
+  // client's memory is the run's.
+  virtual bool is_stream() const { return false; }
+  // For a block: the stream that it is for.
+  virtual void* stream() { return nullptr; }
+};
+
+// The client: what it computes, and what it says of it.
+class Client {
+ public:
+  Client(const Model& model, ClientRun* run, int rank = 0, int world_size = 1,
+         Machine* machine = nullptr)
+      : model_(model),
+        run_(run),
+        rank_(rank),
+        world_size_(world_size),
+        machine_(machine != nullptr ? machine : &on_thread_),
+        sums_(model.parameters.size()) {}
+  ~Client() {
+    GiveAllBack();
+    run_->Drain().IgnoreError();  // a test that cares has asked
+    EXPECT_EQ(*mistakes_, 0);
+  }
+
+  // Gives its updates' rates as `ways` has it.
+  void Give(const Ways& ways) {
+    if (!ways.gives_rate()) return;
+    rate_ = kRate;
+    expects_rate_ = ways.expects_rate;
+  }
+  // Bytes that it takes for itself in each use of this step from now on.
+  void TakeMore(int64_t bytes) { more_ = bytes; }
+
+  absl::Status SetValues() {
+    for (size_t i = 0; i < model_.parameters.size(); ++i) {
+      std::vector<float> values;
+      for (int64_t e = 0; e < model_.parameters[i].elements; ++e) {
+        values.push_back(1 + Value(i, e) / 4);
+      }
+      CASTOR_RETURN_IF_ERROR(run_->SetValues(ParamId(i), values.data()));
+    }
+    return absl::OkStatus();
+  }
+
+  // A loss that is there when the run has drained.
+  using Loss = std::shared_ptr<const float>;
+  // `fail_at`: the use at which the client gives up.
+  absl::StatusOr<Loss> QueueStep(int64_t step, int64_t fail_at = -1) {
+    if (expects_rate_) run_->ExpectLearningRate(*rate_);
+    CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/true));
+    uses_left_ = fail_at;
+    const auto loss = std::make_shared<float>(0.0f);
+    const absl::Status done = [&]() -> absl::Status {
+      for (int64_t m = 0; m < model_.micro_batches; ++m) {
+        CASTOR_RETURN_IF_ERROR(MicroBatch(step, m, loss));
+      }
+      return run_->Step(rate_);
+    }();
+    GiveAllBack();
+    if (done.ok()) return loss;
+    CASTOR_RETURN_IF_ERROR(run_->Abort());
+    return done;
+  }
+  absl::StatusOr<float> Step(int64_t step, int64_t fail_at = -1) {
+    return WaitedFor(QueueStep(step, fail_at));
+  }
+
+  absl::StatusOr<Loss> QueueEvaluation(int64_t step) {
+    CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/false));
+    uses_left_ = -1;
+    Vector x = Input(step, 0);
+    const absl::Status done = [&]() -> absl::Status {
+      CASTOR_RETURN_IF_ERROR(Use("evaluate", Phase::kForward, {}).status());
+      for (size_t i = 0; i < model_.layers.size(); ++i) {
+        CASTOR_ASSIGN_OR_RETURN(const float* const w,
+                                Use(absl::StrCat("layer ", i), Phase::kForward,
+                                    {model_.layers[i].parameter}));
+        x = Product(x, w, Elements(i));
+      }
+      return run_->EndEvaluation();
+    }();
+    if (!done.ok()) {
+      CASTOR_RETURN_IF_ERROR(run_->Abort());
+      return done;
+    }
+    const auto loss = std::make_shared<float>(0.0f);
+    AddLoss(x, loss);
+    return loss;
+  }
+  absl::StatusOr<float> Evaluate(int64_t step) {
+    return WaitedFor(QueueEvaluation(step));
+  }
+
+  std::vector<float> Values() {
+    std::vector<float> all;
+    for (size_t i = 0; i < model_.parameters.size(); ++i) {
+      std::vector<float> values(model_.parameters[i].elements);
+      EXPECT_TRUE(run_->GetValues(ParamId(i), values.data()).ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  static std::vector<float> InputOf(int64_t step, int64_t micro_batch) {
+    std::vector<float> x;
+    for (int64_t e = 0; e < kWidth; ++e) {
+      x.push_back(Value(1000 + 10 * step + micro_batch, e));
+    }
+    return x;
+  }
+
+ private:
+  using Vector = std::shared_ptr<std::vector<float>>;
+  // Memory that it takes for itself. On a stream it is written, and read when
+  // it is given back: nobody else may have written to it.
+  struct Block {
+    int64_t bytes = 0;
+    uint8_t* address = nullptr;  // on a stream
+    uint8_t pattern = 0;
+  };
+
+  static Vector Input(int64_t step, int64_t micro_batch) {
+    return std::make_shared<std::vector<float>>(InputOf(step, micro_batch));
+  }
+  int64_t Elements(size_t layer) const {
+    return model_.parameters[model_.layers[layer].parameter].elements;
+  }
+  absl::StatusOr<float> WaitedFor(absl::StatusOr<Loss> loss) {
+    CASTOR_RETURN_IF_ERROR(loss.status());
+    if (machine_->is_stream()) CASTOR_RETURN_IF_ERROR(run_->Drain());
+    return **loss;
+  }
+  Vector Product(const Vector& x, const float* w, int64_t elements) {
+    const auto y = std::make_shared<std::vector<float>>(kWidth);
+    machine_->Compute([=] {
+      for (int64_t e = 0; e < kWidth; ++e) (*y)[e] = (*x)[e] * w[e % elements];
+    });
+    return y;
+  }
+  void AddLoss(const Vector& x, const std::shared_ptr<float>& loss) {
+    machine_->Compute([=] {
+      for (const float y : *x) *loss += y * y / 2;
+    });
+  }
+
+  absl::StatusOr<const float*> Use(const std::string& name, Phase phase,
+                                   std::vector<int64_t> parameters) {
+    if (uses_left_ == 0) return absl::CancelledError("the client gives up");
+    --uses_left_;
+    std::vector<ParamId> ids;
+    for (const int64_t id : parameters) ids.push_back(ParamId(id));
+    std::vector<void*> addresses(ids.size());
+    CASTOR_RETURN_IF_ERROR(
+        run_->Use(run_->Label(name), phase, ids, addresses.data()));
+    return addresses.empty() ? nullptr : static_cast<float*>(addresses[0]);
+  }
+
+  absl::StatusOr<Block> Take(int64_t bytes) {
+    Block block = {.bytes = bytes};
+    if (!machine_->is_stream()) {
+      CASTOR_RETURN_IF_ERROR(run_->Claim(bytes));
+      claimed_ += bytes;
+      return block;
+    }
+    CASTOR_ASSIGN_OR_RETURN(void* const address,
+                            run_->Allocate(bytes, machine_->stream()));
+    if (bytes == 0) return block;
+    block.address = static_cast<uint8_t*>(address);
+    block.pattern = ++pattern_;
+    taken_.push_back(block);
+    machine_->Compute(
+        [block] { std::memset(block.address, block.pattern, block.bytes); });
+    return block;
+  }
+  void GiveBack(const Block& block) {
+    if (!machine_->is_stream()) {
+      run_->Release(block.bytes);
+      claimed_ -= block.bytes;
+      return;
+    }
+    if (block.address == nullptr) return;
+    machine_->Compute([block, mistakes = mistakes_] {
+      for (int64_t i = 0; i < block.bytes; ++i) {
+        *mistakes += block.address[i] != block.pattern ? 1 : 0;
+      }
+    });
+    run_->Free(block.address);
+    std::erase_if(taken_, [&](const Block& other) {
+      return other.address == block.address;
+    });
+  }
+  void GiveAllBack() {
+    while (!taken_.empty()) GiveBack(Block(taken_.back()));
+    for (size_t p = 0; p < sums_.size(); ++p) Taken(p);
+    run_->Release(claimed_);
+    claimed_ = 0;
+  }
+
+  // The sum of what came of a gradient and was not taken, zeros at first.
+  absl::StatusOr<float*> SumOf(int64_t parameter) {
+    float*& sum = sums_[parameter];
+    if (sum != nullptr) return sum;
+    const int64_t elements = model_.parameters[parameter].elements;
+    const auto bytes = elements * static_cast<int64_t>(sizeof(float));
+    if (machine_->is_stream()) {
+      CASTOR_ASSIGN_OR_RETURN(void* const address,
+                              run_->Allocate(bytes, machine_->stream()));
+      sum = static_cast<float*>(address);
+    } else {
+      sum = new float[elements];
+    }
+    machine_->Compute([=] { std::fill_n(sum, elements, 0.0f); });
+    return sum;
+  }
+  void Taken(int64_t parameter) {
+    float* const sum = std::exchange(sums_[parameter], nullptr);
+    if (sum == nullptr) return;
+    if (machine_->is_stream()) {
+      run_->Free(sum);
+    } else {
+      delete[] sum;
+    }
+  }
+  // `gradient` is what came new; the client keeps the sum where it has to.
+  absl::Status HandIn(int64_t parameter, const Vector& gradient) {
+    CASTOR_ASSIGN_OR_RETURN(float* const sum, SumOf(parameter));
+    machine_->Compute([=] {
+      for (size_t e = 0; e < gradient->size(); ++e) sum[e] += (*gradient)[e];
+    });
+    CASTOR_ASSIGN_OR_RETURN(
+        const bool taken,
+        run_->HandInGradient(ParamId(parameter), sum, /*last=*/false));
+    if (taken) Taken(parameter);
+    return absl::OkStatus();
+  }
+
+  absl::Status MicroBatch(int64_t step, int64_t m,
+                          const std::shared_ptr<float>& loss) {
+    CASTOR_RETURN_IF_ERROR(
+        Use(model_.tells ? absl::StrCat("inputs ", step % 2) : "inputs",
+            Phase::kForward, {})
+            .status());
+    std::vector<size_t> order;
+    for (size_t i = 0; i < model_.layers.size(); ++i) {
+      if (!model_.layers[i].optional || step % 2 == 0) order.push_back(i);
+    }
+    std::vector<Vector> inputs;
+    std::vector<Block> kept;
+    Vector x = Input(step, m * world_size_ + rank_);
+    for (const size_t i : order) {
+      const Layer& layer = model_.layers[i];
+      CASTOR_ASSIGN_OR_RETURN(
+          const float* const w,
+          Use(absl::StrCat("layer ", i), Phase::kForward, {layer.parameter}));
+      CASTOR_ASSIGN_OR_RETURN(kept.emplace_back(), Take(layer.claim));
+      CASTOR_ASSIGN_OR_RETURN(
+          const Block temporary,
+          Take(layer.temporary + step * layer.growth + more_));
+      inputs.push_back(x);
+      x = Product(x, w, Elements(i));
+      GiveBack(temporary);
+    }
+    AddLoss(x, loss);
+    Vector dy = x;
+    for (size_t k = order.size(); k-- > 0;) {
+      const size_t i = order[k];
+      const Layer& layer = model_.layers[i];
+      const int64_t elements = Elements(i);
+      CASTOR_ASSIGN_OR_RETURN(
+          const float* const w,
+          Use(absl::StrCat("layer ", i), Phase::kBackward, {layer.parameter}));
+      CASTOR_ASSIGN_OR_RETURN(
+          const Block temporary,
+          Take(layer.temporary + step * layer.growth + more_));
+      const auto first = std::make_shared<std::vector<float>>(elements);
+      const auto rest = std::make_shared<std::vector<float>>(elements);
+      machine_->Compute([=, in = inputs[k], in_parts = layer.in_parts] {
+        for (int64_t e = 0; e < kWidth; ++e) {
+          (*(in_parts && e % 2 == 1 ? rest : first))[e % elements] +=
+              (*dy)[e] * (*in)[e];
+        }
+      });
+      dy = Product(dy, w, elements);
+      GiveBack(temporary);
+      GiveBack(kept[k]);
+      if (!model_.parameters[layer.parameter].trainable) continue;
+      CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, first));
+      if (layer.in_parts) {
+        CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, rest));
+      }
+    }
+    for (const size_t i : order) {
+      if (!model_.layers[i].read_late) continue;
+      CASTOR_ASSIGN_OR_RETURN(
+          const float* const w,
+          Use(absl::StrCat("late read ", i), Phase::kBackward,
+              {model_.layers[i].parameter}));
+      // It still holds the parameter.
+      machine_->Compute([w, n = Elements(i), mistakes = mistakes_] {
+        for (int64_t e = 0; e < n; ++e)
+          *mistakes += std::abs(w[e]) < 10 ? 0 : 1;
+      });
+    }
+    for (size_t p = 0; p < sums_.size(); ++p) {
+      if (sums_[p] == nullptr) continue;
+      CASTOR_ASSIGN_OR_RETURN(const bool taken,
+                              run_->HandInGradient(ParamId(p), sums_[p], true));
+      EXPECT_TRUE(taken);
+      Taken(p);
+    }
+    return run_->EndBackward();
+  }
+
+  const Model& model_;
+  ClientRun* const run_;
+  const int rank_, world_size_;
+  Machine on_thread_;
+  Machine* const machine_;
+  std::optional<double> rate_;
+  bool expects_rate_ = false;
+  int64_t more_ = 0;
+  std::vector<float*> sums_;  // [parameter]; null: of gradients not there yet
+  std::vector<Block> taken_;  // on a stream
+  uint8_t pattern_ = 0;
+  int64_t claimed_ = 0;
+  int64_t uses_left_ = -1;
+  // Bytes and values that were not what they had to be. The stream's thread
+  // counts them; who reads it has drained the run.
+  std::shared_ptr<int64_t> mistakes_ = std::make_shared<int64_t>(0);
+};
+
+}  // namespace castor::test_client
+
+#endif  // CASTOR_CLIENT_TESTING_TEST_CLIENT_H_

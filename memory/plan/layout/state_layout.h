@@ -1,0 +1,81 @@
+// The layout of a trainable chunk's *optimizer states*: arrays, one after the
+// other, each with a value for every element of the chunk.
+//
+//   master  fp32   the parameters themselves
+//   slot 0         what the optimizer keeps of each parameter: a *state slot*
+//   ...
+//   slot n-1
+//   sum     fp32   of micro batches' gradients; only with accumulation
+//
+// The memory manager counts slots, gives them room and moves them. Only the
+// optimizer knows their meaning (run/optim/optimizer.h).
+#ifndef CASTOR_MEMORY_PLAN_LAYOUT_STATE_LAYOUT_H_
+#define CASTOR_MEMORY_PLAN_LAYOUT_STATE_LAYOUT_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace castor {
+
+// The most state slots that an optimizer can have.
+inline constexpr int kMaxStateSlots = 8;
+
+struct StateSlot {
+  std::string name;  // for messages
+  DType dtype = DType::kFloat32;
+
+  friend bool operator==(const StateSlot&, const StateSlot&) = default;
+};
+
+// Names an array that is kept from step to step: master, or a slot.
+class StatePart {
+ public:
+  static const StatePart kMaster;
+  static constexpr StatePart Slot(int slot) { return StatePart(slot + 1); }
+
+  // 0 is master, i + 1 is slot i: the order of the arrays in memory, and their
+  // numbers in checkpoints (docs/checkpoint-format.md).
+  constexpr explicit StatePart(int index) : index_(index) {}
+  constexpr int index() const { return index_; }
+  constexpr bool is_master() const { return index_ == 0; }
+  constexpr int slot() const { return index_ - 1; }
+
+  friend constexpr auto operator<=>(StatePart, StatePart) = default;
+
+ private:
+  int index_;
+};
+inline constexpr StatePart StatePart::kMaster{0};
+
+struct StateLayout {
+  std::vector<StateSlot> slots;
+  // The number of sums over all elements of a parameter that an update needs,
+  // which ranks that share a chunk add up in the middle of it.
+  int sums = 0;
+
+  // The number of parts; they are numbered from 0.
+  int num_parts() const { return 1 + static_cast<int>(slots.size()); }
+  DType dtype(StatePart part) const {
+    return part.is_master() ? DType::kFloat32 : slots[part.slot()].dtype;
+  }
+  // Bytes that one element takes in all arrays before that of `part`; for
+  // StatePart(num_parts()), in all arrays before the sum.
+  int64_t bytes_before(StatePart part) const {
+    int64_t bytes = 0;
+    for (int i = 0; i < part.index(); ++i) bytes += SizeOf(dtype(StatePart(i)));
+    return bytes;
+  }
+  // Bytes that one element takes in all arrays, with the sum if `accumulate`.
+  int64_t bytes_per_element(bool accumulate) const {
+    return bytes_before(StatePart(num_parts())) + (accumulate ? kSumBytes : 0);
+  }
+  static constexpr int64_t kSumBytes = SizeOf(DType::kFloat32);
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_LAYOUT_STATE_LAYOUT_H_

@@ -1,0 +1,44 @@
+// What lies in a checkpoint: tensors of fp32 values, or pieces of them.
+//
+// A tensor is a parameter (its *kind* is StatePart::kMaster) or a state that
+// the optimizer keeps of it, by the number of its slot
+// (memory/plan/layout/state_layout.h). A file does not say what its states
+// mean: the run's configuration in its metadata names the optimizer.
+#ifndef CASTOR_RUN_CHECKPOINT_CHECKPOINT_PIECE_H_
+#define CASTOR_RUN_CHECKPOINT_CHECKPOINT_PIECE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "memory/plan/layout/state_layout.h"
+
+namespace castor {
+
+struct CheckpointTensor {
+  std::string name;
+  StatePart kind = StatePart::kMaster;
+  int64_t elements = 0;
+};
+
+// Elements [begin, begin + elements) of a tensor that has `total`.
+struct CheckpointPiece {
+  std::string name;
+  StatePart kind = StatePart::kMaster;
+  int64_t begin = 0;
+  int64_t elements = 0;
+  int64_t total = 0;
+
+  int64_t end() const { return begin + elements; }
+  bool whole() const { return elements == total; }
+};
+
+// tensor "wte" (master), tensor "wte" (state 1): slot 0
+std::string DescribeTensor(absl::string_view name, StatePart kind);
+
+// Equal for equal tensors only.
+std::string TensorKey(absl::string_view name, StatePart kind);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_CHECKPOINT_CHECKPOINT_PIECE_H_

@@ -1,0 +1,619 @@
+#include "run/config/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/annotate.h"
+#include "base/small_file.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "memory/plan/bus_limits.h"
+#include "run/config/config_names.h"
+#include "run/config/config_text.h"
+#include "run/config/other_names.h"
+#include "run/config/overrides.h"
+#include "run/optim/loss_scaler.h"
+
+namespace castor {
+namespace {
+
+using config_names::kDevices;
+using config_names::kOnSaveErrors;
+using config_names::kSchedulers;
+using config_names::kTokenTypes;
+using config_names::kWarmups;
+
+constexpr int64_t kMaxConfigBytes = 1 << 20;
+constexpr int64_t kMaxSteps = int64_t{1} << 48;
+constexpr int64_t kMaxBatch = int64_t{1} << 40;
+constexpr int64_t kMaxMicroBatch = 1 << 20;
+constexpr int64_t kMaxThreads = 4096;
+constexpr double kMaxWaitSeconds = 1e9;
+// Kernels have these rates in fp32, in which much more is infinite.
+constexpr DoubleRange kRate = {.min = 0, .max = 1e38};
+
+template <typename Enum>
+void ReadEnum(JsonReader& reader, absl::string_view key,
+              absl::Span<const absl::string_view> names, Enum* out) {
+  int index = static_cast<int>(*out);
+  reader.Choice(key, names, &index);
+  *out = static_cast<Enum>(index);
+}
+
+// One of the policies that a configuration may name. Who has read of another
+// one is told why it is not among them.
+void ReadPolicy(JsonReader& reader, absl::string_view key,
+                const PlacementPolicy** out) {
+  std::vector<absl::string_view> names;
+  int index = 0;
+  for (const PlacementPolicy& policy : Policies()) {
+    if (!policy.in_configurations) continue;
+    if (&policy == *out) index = static_cast<int>(names.size());
+    names.push_back(policy.name);
+  }
+  const Json* value = reader.Raw(key);
+  const PlacementPolicy* named =
+      value != nullptr && value->is_string()
+          ? FindPolicy(value->get_ref<const std::string&>())
+          : nullptr;
+  if (named != nullptr && !named->in_configurations) {
+    reader.FailExpected(
+        key, absl::StrCat("one of \"", absl::StrJoin(names, "\", \""),
+                          "\", as other policies are baselines for benchmarks "
+                          "and castor replay"));
+    return;
+  }
+  reader.Choice(key, names, &index);
+  *out = FindPolicy(names[index]);
+}
+
+void ReadPath(JsonReader& reader, absl::string_view key,
+              const std::string& base_dir, std::string* out) {
+  reader.String(key, out);
+  if (out->find('\0') != std::string::npos) {
+    out->clear();
+    reader.Fail(key, "a path cannot hold a zero byte");
+  }
+  if (!out->empty() && !base_dir.empty()) {
+    *out = (std::filesystem::path(base_dir) / *out).lexically_normal().string();
+  }
+}
+
+void ReadData(JsonReader reader, const std::string& base_dir,
+              DataConfig* data) {
+  reader.Require("train");
+  ReadPath(reader, "train", base_dir, &data->train);
+  if (reader.Has("train") && data->train.empty()) {
+    reader.FailExpected("train", "the name of a file");
+  }
+  ReadPath(reader, "validation", base_dir, &data->validation);
+  reader.String("tokenizer", &data->tokenizer);
+  if (data->tokenizer != kBytesTokenizer) {
+    ReadPath(reader, "tokenizer", base_dir, &data->tokenizer);
+  }
+  const auto has_tokens = [](const std::string& path) {
+    return path.empty() || HasTokensByName(path);
+  };
+  if (!data->tokenizer.empty() && !data->train.empty() &&
+      has_tokens(data->train) && has_tokens(data->validation)) {
+    reader.Fail("tokenizer",
+                "a .bin or .npy file has tokens already: leave it out",
+                {reader.PathOf("train"), reader.PathOf("validation")});
+  }
+  ReadPath(reader, "cache", base_dir, &data->cache);
+  reader.Double("validation_fraction", &data->validation_fraction,
+                {.min = 0, .max = 1, .max_open = true});
+  reader.Double("cache_timeout_seconds", &data->cache_timeout_seconds,
+                {.min = 0, .max = kMaxWaitSeconds});
+  if (reader.Has("token_type")) {
+    ReadEnum(reader, "token_type", kTokenTypes,
+             &data->token_type.emplace(TokenType::kUint16));
+  }
+  reader.Int("sequence_length", &data->sequence_length,
+             {.min = 1, .max = 1 << 24});
+  reader.Bool("shuffle", &data->shuffle);
+  reader.RefuseUnknownKeys();
+}
+
+void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
+                    CheckpointConfig* checkpoint) {
+  ReadPath(reader, "dir", base_dir, &checkpoint->dir);
+  if (reader.Has("dir") && checkpoint->dir.empty()) {
+    reader.FailExpected("dir", "the name of a directory");
+  }
+  reader.Int("save_interval", &checkpoint->save_interval,
+             {.min = 0, .max = kMaxSteps});
+  reader.Int("keep", &checkpoint->keep, {.min = 1, .max = 1 << 20});
+  ReadEnum(reader, "on_error", kOnSaveErrors, &checkpoint->on_error);
+  reader.Bool("lock", &checkpoint->lock);
+  reader.Int("keep_aside", &checkpoint->keep_aside, {.min = 1, .max = 1 << 20});
+  reader.Double("lock_timeout_seconds", &checkpoint->lock_timeout_seconds,
+                {.min = 0, .max = kMaxWaitSeconds});
+  reader.RefuseUnknownKeys();
+}
+
+// `gradient_clipping` is the root's value, which stood there if `clips`.
+void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
+                   OptimizerConfig* optimizer) {
+  int type = 0;
+  reader.Choice("type", OptimizerNames(), &type);
+  const OptimizerRow& row = Optimizers()[type];
+  optimizer->weight_decay = row.weight_decay;
+  JsonReader params = reader.Object("params");
+  optimizer->lr_is_default = !params.Has("lr");
+  params.Double("lr", &optimizer->lr, kRate);
+  params.Double("weight_decay", &optimizer->weight_decay, kRate);
+  double max_grad_norm = *gradient_clipping;
+  params.Double("max_grad_norm", &max_grad_norm, {.min = 0});
+  if (clips && max_grad_norm != *gradient_clipping) {
+    params.Fail("max_grad_norm",
+                absl::StrCat(max_grad_norm, " is not gradient_clipping (",
+                             *gradient_clipping,
+                             "): these are two names of one setting, give one"),
+                {"gradient_clipping"});
+  }
+  *gradient_clipping = max_grad_norm;
+  if (!reader.Failed("type")) {
+    optimizer->rule = row.read(params);
+    params.RefuseUnknownKeys();
+  }
+  reader.Strings("no_decay", &optimizer->no_decay);
+  reader.RefuseUnknownKeys();
+}
+
+void ReadScheduler(JsonReader reader, const Config& config,
+                   SchedulerConfig* scheduler) {
+  ReadEnum(reader, "type", kSchedulers, &scheduler->type);
+  const absl::string_view name = kSchedulers[static_cast<int>(scheduler->type)];
+  const bool constant = scheduler->type == SchedulerType::kConstant;
+  const bool cosine = scheduler->type == SchedulerType::kWarmupCosine;
+  const bool total = cosine || scheduler->type == SchedulerType::kWarmupDecay;
+  if (scheduler->type == SchedulerType::kWarmupInverseSqrt) {
+    scheduler->warmup_type = WarmupType::kLinear;
+  }
+  scheduler->warmup_max_lr = config.optimizer.lr;
+
+  JsonReader params = reader.Object("params");
+  const struct {
+    absl::string_view key;
+    bool applies;
+  } kKeys[] = {
+      {"warmup_num_steps", !constant},
+      {"warmup_type", !constant},
+      {"warmup_min_lr", !constant && !cosine},
+      {"warmup_max_lr", !constant && !cosine},
+      {"warmup_min_ratio", cosine},
+      {"cos_min_ratio", cosine},
+      {"total_num_steps", total},
+  };
+  const bool known_type = !reader.Failed("type");
+  for (const auto& [key, applies] : kKeys) {
+    if (!applies && params.Has(key) && known_type) {
+      params.Fail(key, absl::StrCat("has no meaning for scheduler.type \"",
+                                    name, "\""));
+    }
+  }
+  params.Int("warmup_num_steps", &scheduler->warmup_num_steps,
+             {.min = 0, .max = kMaxSteps});
+  ReadEnum(params, "warmup_type", kWarmups, &scheduler->warmup_type);
+  params.Double("warmup_min_lr", &scheduler->warmup_min_lr, kRate);
+  params.Double("warmup_max_lr", &scheduler->warmup_max_lr, kRate);
+  params.Double("warmup_min_ratio", &scheduler->warmup_min_ratio,
+                {.min = 0, .max = 1});
+  params.Double("cos_min_ratio", &scheduler->cos_min_ratio,
+                {.min = 0, .max = 1});
+  params.Int("total_num_steps", &scheduler->total_num_steps,
+             {.min = 1, .max = kMaxSteps});
+  if (total && !params.Has("total_num_steps")) {
+    if (config.steps == 0) {
+      params.FailMissing("total_num_steps",
+                         "is required where there is no \"steps\"", {"steps"});
+    }
+    scheduler->total_num_steps =
+        std::max(config.steps, scheduler->warmup_num_steps);
+  }
+  if (total && scheduler->total_num_steps < scheduler->warmup_num_steps) {
+    params.Fail("total_num_steps",
+                absl::StrCat(scheduler->total_num_steps, " is less than ",
+                             params.PathOf("warmup_num_steps"), " (",
+                             scheduler->warmup_num_steps, ")"),
+                {params.PathOf("warmup_num_steps")});
+  }
+  params.RefuseUnknownKeys();
+  reader.RefuseUnknownKeys();
+}
+
+void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
+  bf16.Bool("enabled", &config->bf16.enabled);
+  bf16.RefuseUnknownKeys();
+  fp16.Bool("enabled", &config->fp16.enabled);
+  fp16.Double("loss_scale", &config->fp16.loss_scale,
+              {.min = 0, .max = kMaxLossScale});
+  fp16.Int("initial_scale_power", &config->fp16.initial_scale_power,
+           {.min = 0, .max = 100});
+  fp16.Int("loss_scale_window", &config->fp16.loss_scale_window,
+           {.min = 1, .max = kMaxSteps});
+  fp16.Int("hysteresis", &config->fp16.hysteresis,
+           {.min = 1, .max = kMaxSteps});
+  fp16.Double("min_loss_scale", &config->fp16.min_loss_scale, {.min = 0});
+  fp16.RefuseUnknownKeys();
+  if (!config->fp16.enabled) return;
+  if (config->fp16.loss_scale > 0 && config->fp16.loss_scale < kMinLossScale) {
+    fp16.Fail("loss_scale", "must be 0 (a dynamic scale) or from 2^-100 on");
+  }
+  const double initial =
+      std::ldexp(1.0, static_cast<int>(config->fp16.initial_scale_power));
+  if (config->bf16.enabled) {
+    fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one",
+              {bf16.PathOf("enabled")});
+  }
+  if (config->fp16.loss_scale > 0) return;  // and no other key has a meaning
+  if (config->fp16.min_loss_scale < kMinLossScale) {
+    fp16.Fail("min_loss_scale", "must be more than 0 (the default is 1)");
+  }
+  if (config->fp16.min_loss_scale > initial) {
+    fp16.Fail("min_loss_scale",
+              absl::StrCat(config->fp16.min_loss_scale,
+                           " is more than the scale to begin with, 2^",
+                           fp16.PathOf("initial_scale_power"), " = ", initial),
+              {fp16.PathOf("initial_scale_power")});
+  }
+}
+
+void ReadDevice(JsonReader reader, DeviceConfig* device) {
+  ReadEnum(reader, "type", kDevices, &device->type);
+  reader.Int("threads", &device->threads, {.min = 1, .max = kMaxThreads});
+  reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = kMostBusGbps});
+  if (device->bus_gbps > 0 && device->bus_gbps < kLeastBusGbps) {
+    reader.FailExpected("bus_gbps",
+                        absl::StrCat("0 (as fast as memory is) or a speed in "
+                                     "GB/s from ",
+                                     kLeastBusGbps, " to ", kMostBusGbps));
+  }
+  reader.RefuseUnknownKeys();
+}
+
+void ReadNetwork(JsonReader reader, NetworkConfig* network) {
+  reader.Double("timeout_seconds", &network->timeout_seconds,
+                {.min = 0.1, .max = 1e6});
+  reader.Double("start_seconds", &network->start_seconds,
+                {.min = 0.1, .max = 1e6});
+  reader.RefuseUnknownKeys();
+}
+
+void ReadMemory(JsonReader reader, MemoryConfig* memory) {
+  ReadPolicy(reader, "placement_policy", &memory->placement_policy);
+  reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
+  reader.Bytes("host_memory", &memory->host_memory, Unlimited::kAllowed);
+  const Json* pinned_memory = reader.Raw("pinned_memory");
+  if (pinned_memory != nullptr && *pinned_memory != "auto") {
+    reader.Bytes("pinned_memory", &memory->pinned_memory);
+  }
+  const Json* chunk_size = reader.Raw("chunk_size");
+  if (chunk_size != nullptr && *chunk_size != "auto") {
+    reader.Bytes("chunk_size", &memory->chunk_size);
+  }
+  reader.Double("gpu_margin_mem_ratio", &memory->gpu_margin_mem_ratio,
+                {.min = 0, .max = 1});
+  reader.Int("warmup_steps", &memory->warmup_steps,
+             {.min = 1, .max = kMaxSteps});
+  reader.Bool("prefetch", &memory->prefetch);
+  ReadEnum(reader, "activation_checkpointing", kActivationCheckpointings,
+           &memory->activation_checkpointing);
+  reader.RefuseUnknownKeys();
+}
+
+// `required`: whether one of the batch's sizes must be given; without them a
+// micro batch counts as one sample.
+void ReadBatch(JsonReader& root, int64_t world_size, bool required,
+               Config* config) {
+  int64_t& batch = config->train_batch_size;
+  int64_t& micro = config->train_micro_batch_size_per_gpu;
+  int64_t& accumulation = config->gradient_accumulation_steps;
+  root.Int("train_batch_size", &batch, {.min = 1, .max = kMaxBatch});
+  root.Int("train_micro_batch_size_per_gpu", &micro,
+           {.min = 1, .max = kMaxMicroBatch});
+  root.Int("gradient_accumulation_steps", &accumulation,
+           {.min = 1, .max = kMaxMicroBatch});
+  const std::string rule = absl::StrCat(
+      " (the rule: train_batch_size = train_micro_batch_size_per_gpu x "
+      "gradient_accumulation_steps x world size ",
+      world_size, ")");
+  const std::vector<std::string> others = {"train_micro_batch_size_per_gpu",
+                                           "gradient_accumulation_steps"};
+  const auto fail = [&](absl::string_view why) {
+    root.Fail("train_batch_size", absl::StrCat(why, rule), others);
+  };
+  if (batch == 0 && micro == 0 && !required) micro = 1;
+  if (batch == 0 && micro == 0) {
+    return root.FailMissing(
+        "train_batch_size",
+        absl::StrCat("is required, unless train_micro_batch_size_per_gpu is "
+                     "given",
+                     rule),
+        others);
+  }
+  if (accumulation == 0 && (batch == 0 || micro == 0)) accumulation = 1;
+  const int64_t known = world_size * (micro == 0 ? 1 : micro) *
+                        (accumulation == 0 ? 1 : accumulation);
+  if (batch == 0) batch = known;
+  const int64_t rest = batch / known;
+  const bool divides = rest >= 1 && batch % known == 0;
+  const bool both = micro != 0 && accumulation != 0;
+  if (both ? batch != known : !divides) {
+    return fail(absl::StrCat(
+        batch, both ? " is not " : " is no multiple of ", known, ", which ",
+        micro == 0 ? "" : absl::StrCat("micro batch ", micro, " x "),
+        accumulation == 0 ? ""
+                          : absl::StrCat("accumulation ", accumulation, " x "),
+        "world size ", world_size, " make",
+        both && world_size > 1
+            ? ": leave one of the three out, and it is inferred"
+            : ""));
+  }
+  if (micro == 0) micro = rest;
+  if (accumulation == 0) accumulation = rest;
+  if (micro > kMaxMicroBatch || accumulation > kMaxMicroBatch) {
+    fail(absl::StrCat(batch, " makes micro batches of ", micro, " in ",
+                      accumulation, " accumulation steps: too many"));
+  }
+}
+
+// `key` receives the key to which the message belongs.
+absl::Status FitToModel(Config* config, std::string* key) {
+  const Architecture& model = *config->model.architecture;
+  int64_t& length = config->data.sequence_length;
+  if (length == 0) length = model.usual_positions();
+  if (length > model.positions()) {
+    *key = "data.sequence_length";
+    return absl::InvalidArgumentError(
+        absl::StrCat(length, " is more than the model's ",
+                     model.positions_key(), " (", model.positions(), ")"));
+  }
+  // The largest tensors' elements must be countable with room to spare.
+  const double tokens =
+      static_cast<double>(config->train_micro_batch_size_per_gpu) *
+      static_cast<double>(length);
+  if (tokens * model.elements_per_token() > 0x1p56) {
+    *key = "train_micro_batch_size_per_gpu";
+    return absl::InvalidArgumentError(absl::StrCat(
+        config->train_micro_batch_size_per_gpu, " samples of ", length,
+        " tokens are more than can be counted for a model of this size"));
+  }
+  return absl::OkStatus();
+}
+
+// What spans several sections.
+void CheckTogether(JsonReader& root, Config* config) {
+  const DataConfig& data = config->data;
+  if (config->model.architecture != nullptr) {
+    std::string key;
+    const absl::Status fits = FitToModel(config, &key);
+    if (!fits.ok()) {
+      std::vector<std::string> concerned = {
+          "model",
+          absl::StrCat("model.", config->model.architecture->positions_key())};
+      if (key != "data.sequence_length") {
+        concerned.insert(concerned.end(),
+                         {"data.sequence_length", "train_batch_size",
+                          "gradient_accumulation_steps"});
+      }
+      root.Fail(key, fits.message(), std::move(concerned));
+    }
+  }
+  if (config->eval_interval > 0 && data.validation.empty() &&
+      data.validation_fraction == 0) {
+    root.Fail("eval_interval",
+              "needs data.validation or data.validation_fraction",
+              {"data.validation", "data.validation_fraction"});
+  }
+}
+
+// The object at one of the document's keys, of which people give the value
+// alone.
+JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kExamples[] =
+      {{"bf16", R"({"enabled": true})"},
+       {"fp16", R"({"enabled": true})"},
+       {"device", R"({"type": "cuda"})"},
+       {"memory", R"({"device_memory": "8GiB"})"},
+       {"optimizer", R"({"type": "AdamW"})"},
+       {"checkpoint", R"({"dir": "out"}, or false)"},
+       {"model", R"({"pretrained": "DIR"})"},
+       {"data", R"({"train": "text.jsonl"})"}};
+  if (const Json* value = root.Raw(key);
+      value != nullptr && !value->is_object()) {
+    for (const auto& [name, example] : kExamples) {
+      if (name != key) continue;
+      root.FailExpected(key, absl::StrCat("an object, like ", example));
+    }
+  }
+  return root.Object(key);
+}
+
+// The keys that every training run has, whoever has the model. ReadBatch is
+// called before it.
+void ReadTraining(JsonReader& root, Config* config) {
+  root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
+  root.Int("seed", &config->seed, {.min = 0});
+  root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
+  ReadOptimizer(ObjectLike(root, "optimizer"), root.Has("gradient_clipping"),
+                &config->gradient_clipping, &config->optimizer);
+  ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
+  ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
+  ReadDevice(ObjectLike(root, "device"), &config->device);
+  ReadMemory(ObjectLike(root, "memory"), &config->memory);
+  ReadNetwork(root.Object("network"), &config->network);
+}
+
+void ReadConfig(const ModelReader& models, JsonReader& root,
+                const std::string& base_dir, int world_size, Config* config) {
+  root.Require("model");
+  JsonReader model = ObjectLike(root, "model");
+  models.Read(model, &config->model);
+  if (!config->model.directory().empty()) {
+    ReadPath(model, config->model.directory_key(), base_dir,
+             config->model.pretrained.empty() ? &config->model.from_config
+                                              : &config->model.pretrained);
+  }
+  if (!model.Failed("type")) model.RefuseUnknownKeys();
+  root.Require("data");
+  ReadData(ObjectLike(root, "data"), base_dir, &config->data);
+  root.Require("steps");
+  root.Int("eval_interval", &config->eval_interval,
+           {.min = 0, .max = kMaxSteps});
+  root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
+  if (const Json* value = root.Raw("checkpoint");
+      value != nullptr && *value == false) {
+    config->checkpoint.wanted = false;
+  } else {
+    ReadCheckpoint(ObjectLike(root, "checkpoint"), base_dir,
+                   &config->checkpoint);
+  }
+  ReadBatch(root, world_size, /*required=*/true, config);
+  if (!config->model.pretrained.empty()) {
+    config->optimizer.lr = kDefaultTunedRate;
+  }
+  ReadTraining(root, config);
+  root.Int("steps_per_print", &config->steps_per_print,
+           {.min = 1, .max = kMaxSteps});
+  CheckTogether(root, config);
+  root.RefuseUnknownKeys();
+}
+
+// What a client of Castor brings itself.
+void RefuseClients(JsonReader& root) {
+  for (const absl::string_view key :
+       {"model", "data", "eval_interval", "eval_batches", "checkpoint",
+        "steps_per_print"}) {
+    if (root.Raw(key) != nullptr) {
+      root.Fail(key,
+                "belongs to castor train; the program that trains its own "
+                "model has it: leave it out");
+    }
+  }
+}
+
+}  // namespace
+
+bool HasTokensByName(absl::string_view path) {
+  return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".npy");
+}
+
+bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
+  return a.rule->name() == b.rule->name() &&
+         a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
+         a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
+}
+
+int ThreadsOn(DeviceType type, int processors) {
+  constexpr int kIssuing = 3;
+  const int issuing = type == DeviceType::kCuda ? kIssuing : 0;
+  return std::max(1, processors - issuing);
+}
+
+int ThreadsOf(const DeviceConfig& device) {
+  return device.threads == 0 ? ThreadsOn(device.type, AvailableProcessors())
+                             : static_cast<int>(device.threads);
+}
+
+absl::Status FitToModel(Config* config) {
+  std::string key;
+  const absl::Status status = FitToModel(config, &key);
+  return Annotate(key, status);
+}
+
+namespace {
+
+// The text as a Config, by `read`.
+absl::StatusOr<Config> ReadText(
+    absl::string_view text, absl::Span<const std::string> overrides,
+    absl::string_view source,
+    absl::FunctionRef<void(JsonReader& root, Config* config)> read) {
+  absl::StatusOr<Json> document = ParseConfigText(text, source);
+  CASTOR_RETURN_IF_ERROR(document.status());
+  JsonReport report(std::string(source), OtherNames());
+  if (document->is_object()) {
+    ApplyOverrides(overrides, &*document, &report);
+  }
+  JsonReader root(*document, report);
+  Config config;
+  read(root, &config);
+  CASTOR_RETURN_IF_ERROR(report.status());
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(const ModelReader& models,
+                                   absl::string_view text,
+                                   const std::string& base_dir,
+                                   absl::Span<const std::string> overrides,
+                                   int world_size, absl::string_view source) {
+  if (world_size < 1 || world_size > (1 << 20)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size ", world_size, " is out of range"));
+  }
+  return ReadText(text, overrides, source,
+                  [&](JsonReader& root, Config* config) {
+                    ReadConfig(models, root, base_dir, world_size, config);
+                  });
+}
+
+absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
+                                         absl::string_view source,
+                                         int world_size) {
+  return ReadText(text, /*overrides=*/{}, source,
+                  [=](JsonReader& root, Config* config) {
+                    RefuseClients(root);
+                    ReadBatch(root, world_size, /*required=*/false, config);
+                    ReadTraining(root, config);
+                    if (config->memory.activation_checkpointing !=
+                        ActivationCheckpointing::kNone) {
+                      root.Fail("memory.activation_checkpointing",
+                                "a client's activations are its own; use its "
+                                "checkpointing");
+                    }
+                    root.RefuseUnknownKeys();
+                  });
+}
+
+absl::StatusOr<Config> LoadConfig(const ModelReader& models,
+                                  const std::string& path,
+                                  absl::Span<const std::string> overrides,
+                                  int world_size) {
+  std::error_code error;
+  const std::filesystem::path absolute =
+      std::filesystem::absolute(std::filesystem::path(path), error);
+  if (error || !std::filesystem::is_regular_file(absolute, error)) {
+    const bool exists = std::filesystem::exists(absolute, error);
+    return absl::NotFoundError(
+        absl::StrCat("config file \"", path, "\" ",
+                     exists ? "is no regular file" : "does not exist"));
+  }
+  const absl::StatusOr<std::string> text =
+      ReadSmallFile(absolute.string(), kMaxConfigBytes);
+  CASTOR_RETURN_IF_ERROR(Annotate("config file", text.status()));
+  CASTOR_ASSIGN_OR_RETURN(
+      Config config, ParseConfig(models, *text, absolute.parent_path().string(),
+                                 overrides, world_size, path));
+  if (config.checkpoint.wanted && config.checkpoint.dir.empty()) {
+    config.checkpoint.dir = DefaultCheckpointDir(path);
+  }
+  return config;
+}
+
+std::string DefaultCheckpointDir(const std::string& config_path) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(config_path, error);
+  if (path.extension() == ".json") path.replace_extension();
+  return absl::StrCat(path.lexically_normal().string(), ".castor");
+}
+
+}  // namespace castor

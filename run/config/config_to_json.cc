@@ -1,0 +1,152 @@
+#include <string>
+#include <utility>
+
+#include "nlohmann/json.hpp"
+#include "run/config/config.h"
+#include "run/config/config_names.h"
+
+namespace castor {
+namespace {
+
+using Ordered = OrderedJson;
+
+template <typename Enum, size_t N>
+std::string Name(const absl::string_view (&names)[N], Enum value) {
+  return std::string(names[static_cast<int>(value)]);
+}
+
+Ordered Bytes(int64_t bytes) {
+  return bytes >= kUnlimitedBytes ? Ordered("unlimited") : Ordered(bytes);
+}
+
+Ordered DataJson(const DataConfig& data) {
+  Ordered json = {{"train", data.train}};
+  if (!data.validation.empty()) json["validation"] = data.validation;
+  if (!data.tokenizer.empty()) json["tokenizer"] = data.tokenizer;
+  if (!data.cache.empty()) json["cache"] = data.cache;
+  json["validation_fraction"] = data.validation_fraction;
+  json["cache_timeout_seconds"] = data.cache_timeout_seconds;
+  if (data.token_type.has_value()) {
+    json["token_type"] = Name(config_names::kTokenTypes, *data.token_type);
+  }
+  if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
+  json["shuffle"] = data.shuffle;
+  return json;
+}
+
+Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
+  if (!checkpoint.wanted) return false;
+  Ordered json = Ordered::object();
+  if (!checkpoint.dir.empty()) json["dir"] = checkpoint.dir;
+  json["save_interval"] = checkpoint.save_interval;
+  json["keep"] = checkpoint.keep;
+  json["on_error"] = Name(config_names::kOnSaveErrors, checkpoint.on_error);
+  json["lock"] = checkpoint.lock;
+  json["lock_timeout_seconds"] = checkpoint.lock_timeout_seconds;
+  if (checkpoint.keep_aside > 0) json["keep_aside"] = checkpoint.keep_aside;
+  return json;
+}
+
+Ordered OptimizerJson(const OptimizerConfig& optimizer) {
+  Ordered params = {{"lr", optimizer.lr},
+                    {"weight_decay", optimizer.weight_decay}};
+  params.update(optimizer.rule->Params());
+  return {{"type", std::string(optimizer.rule->name())},
+          {"params", std::move(params)},
+          {"no_decay", optimizer.no_decay}};
+}
+
+Ordered SchedulerJson(const SchedulerConfig& scheduler) {
+  Ordered params = Ordered::object();
+  const bool cosine = scheduler.type == SchedulerType::kWarmupCosine;
+  if (scheduler.type != SchedulerType::kConstant) {
+    params["warmup_num_steps"] = scheduler.warmup_num_steps;
+    params["warmup_type"] = Name(config_names::kWarmups, scheduler.warmup_type);
+    if (cosine) {
+      params["warmup_min_ratio"] = scheduler.warmup_min_ratio;
+      params["cos_min_ratio"] = scheduler.cos_min_ratio;
+    } else {
+      params["warmup_min_lr"] = scheduler.warmup_min_lr;
+      params["warmup_max_lr"] = scheduler.warmup_max_lr;
+    }
+    if (cosine || scheduler.type == SchedulerType::kWarmupDecay) {
+      params["total_num_steps"] = scheduler.total_num_steps;
+    }
+  }
+  return {{"type", Name(config_names::kSchedulers, scheduler.type)},
+          {"params", std::move(params)}};
+}
+
+Ordered MemoryJson(const MemoryConfig& memory) {
+  return {{"placement_policy", std::string(memory.placement_policy->name)},
+          {"device_memory", Bytes(memory.device_memory)},
+          {"host_memory", Bytes(memory.host_memory)},
+          {"pinned_memory", memory.pinned_memory >= kUnlimitedBytes
+                                ? Ordered("auto")
+                                : Ordered(memory.pinned_memory)},
+          {"chunk_size", memory.chunk_size == 0 ? Ordered("auto")
+                                                : Ordered(memory.chunk_size)},
+          {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
+          {"warmup_steps", memory.warmup_steps},
+          {"prefetch", memory.prefetch},
+          {"activation_checkpointing",
+           Name(kActivationCheckpointings, memory.activation_checkpointing)}};
+}
+
+// A path may hold bytes that are no UTF-8; JSON has no way to write them.
+std::string Dump(const Ordered& json) {
+  return json.dump(2, ' ', false, Ordered::error_handler_t::replace);
+}
+
+// What every training run has, whoever has the model.
+void AddTraining(const Config& config, Ordered* out) {
+  Ordered& json = *out;
+  json["gradient_accumulation_steps"] = config.gradient_accumulation_steps;
+  json["gradient_clipping"] = config.gradient_clipping;
+  json["optimizer"] = OptimizerJson(config.optimizer);
+  json["scheduler"] = SchedulerJson(config.scheduler);
+  json["bf16"] = {{"enabled", config.bf16.enabled}};
+  json["fp16"] = {{"enabled", config.fp16.enabled},
+                  {"loss_scale", config.fp16.loss_scale},
+                  {"initial_scale_power", config.fp16.initial_scale_power},
+                  {"loss_scale_window", config.fp16.loss_scale_window},
+                  {"hysteresis", config.fp16.hysteresis},
+                  {"min_loss_scale", config.fp16.min_loss_scale}};
+  json["device"] = {
+      {"type", Name(config_names::kDevices, config.device.type)},
+      {"threads", config.device.threads == 0 ? Ordered(nullptr)
+                                             : Ordered(config.device.threads)},
+      {"bus_gbps", config.device.bus_gbps}};
+  json["memory"] = MemoryJson(config.memory);
+  json["network"] = {{"timeout_seconds", config.network.timeout_seconds},
+                     {"start_seconds", config.network.start_seconds}};
+}
+
+}  // namespace
+
+std::string ClientConfigToJson(const Config& config) {
+  Ordered json;
+  if (config.steps > 0) json["steps"] = config.steps;
+  json["seed"] = config.seed;
+  AddTraining(config, &json);
+  return Dump(json);
+}
+
+std::string ConfigToJson(const Config& config) {
+  Ordered json;
+  json["model"] = config.model.ToJson();
+  json["data"] = DataJson(config.data);
+  json["steps"] = config.steps;
+  json["seed"] = config.seed;
+  json["eval_interval"] = config.eval_interval;
+  json["eval_batches"] = config.eval_batches;
+  json["checkpoint"] = CheckpointJson(config.checkpoint);
+  json["train_batch_size"] = config.train_batch_size;
+  json["train_micro_batch_size_per_gpu"] =
+      config.train_micro_batch_size_per_gpu;
+  AddTraining(config, &json);
+  json["steps_per_print"] = config.steps_per_print;
+  return Dump(json);
+}
+
+}  // namespace castor

@@ -1,0 +1,52 @@
+// The GPU of a run with {"device": {"type": "cuda"}}.
+#ifndef CASTOR_RUN_GPU_H_
+#define CASTOR_RUN_GPU_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+#include "device/cuda/gpu.h"
+#include "device/device.h"
+#include "kernels/kernel_table.h"
+
+namespace castor {
+
+struct Gpu {
+  cuda::Api* api = nullptr;
+  const kernels::KernelTable* kernels = nullptr;
+  int ordinal = 0;  // among those that this process sees
+  cuda::GpuProperties properties;
+  cuda::GpuMemory memory;
+};
+
+// The GPU of the `local_rank`th of a machine's ranks: of those that are visible
+// the one with that number, and from the first again where they are fewer (a
+// launcher may show each rank its own alone). FailedPrecondition, in one line:
+// this build has no CUDA, or this machine no GPU that it can use.
+absl::StatusOr<Gpu> FindGpu(int local_rank);
+absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank);
+
+// A GPU that is not here, to plan for: all that a plan needs of it is this
+// build's kernels. FailedPrecondition: this build has none.
+absl::StatusOr<Gpu> GpuElsewhere();
+
+// What opens it, with an arena of so many bytes and so many threads of the
+// host's compute stream. `compute_stream`: see CudaDeviceOptions.
+std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
+OpenerOf(const Gpu& gpu, int threads,
+         std::optional<cuda::Api::Stream> compute_stream = std::nullopt);
+
+// What orders streams of the GPU that somebody else works on: what is queued on
+// `later` from the call on starts after what is queued on `earlier` until then.
+// Any thread may call it.
+std::function<absl::Status(cuda::Api::Stream earlier, cuda::Api::Stream later)>
+OrdererOf(const Gpu& gpu);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_GPU_H_

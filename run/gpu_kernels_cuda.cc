@@ -1,0 +1,10 @@
+#include "kernels/cuda/kernels.h"
+#include "run/gpu_kernels.h"
+
+namespace castor {
+
+const kernels::KernelTable* GpuKernelsOfThisBuild() {
+  return kernels::cuda::Kernels();
+}
+
+}  // namespace castor

@@ -1,0 +1,421 @@
+#include "run/optim/chunk_optimizer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/gpu_context.h"
+#include "kernels/cast/cast.h"
+#include "kernels/gradient_sum/gradient_sum.h"
+#include "kernels/run.h"
+
+namespace castor {
+
+namespace {
+
+constexpr int64_t kSumBytes = sizeof(kernels::ExactSum) + sizeof(double);
+
+}  // namespace
+
+int64_t ChunkOptimizer::MostSums(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max<int64_t>(most, layout.chunk(ChunkId(i)).parameters.size());
+  }
+  return most * layout.states.sums;
+}
+
+int64_t ChunkOptimizer::DeviceBytes(const ChunkLayout& layout) {
+  return RoundUp(kScalarsBytes + MostSums(layout) * kSumBytes, kBlockAlignment);
+}
+
+int64_t ChunkOptimizer::HostBytes(const ChunkLayout& layout) {
+  return 2 * RoundUp(MostSums(layout) * kSumBytes, kBlockAlignment);
+}
+
+ChunkOptimizer::UpdateSums ChunkOptimizer::SumsAt(void* begin) const {
+  auto* const exact = static_cast<kernels::ExactSum*>(begin);
+  return {.exact = exact,
+          .values = reinterpret_cast<double*>(exact + most_sums_)};
+}
+
+int64_t ChunkOptimizer::NumSums(ChunkId chunk) const {
+  const ChunkLayout& layout = store_->layout();
+  return static_cast<int64_t>(layout.chunk(chunk).parameters.size()) *
+         layout.states.sums;
+}
+
+ChunkOptimizer::Scalars ChunkOptimizer::OnDevice() const {
+  auto* const begin = static_cast<std::byte*>(arena_->Pointer(scalars_));
+  auto* const scalars = reinterpret_cast<DeviceScalars*>(begin);
+  return {.norm = &scalars->sum,
+          .gradient_scale = &scalars->gradient_scale,
+          .update = SumsAt(begin + kScalarsBytes)};
+}
+
+absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
+    Device* device, Arena* arena, HostMemory* host, ChunkStore* store,
+    OptimizerOptions options, Communicator* ranks) {
+  std::unique_ptr<ChunkOptimizer> optimizer(new ChunkOptimizer());
+  optimizer->device_ = device;
+  optimizer->arena_ = arena;
+  optimizer->store_ = store;
+  optimizer->options_ = std::move(options);
+  optimizer->ranks_ = ranks;
+  optimizer->host_ = std::make_unique<HostScalars>();
+  const ChunkLayout& layout = store->layout();
+  optimizer->most_sums_ = MostSums(layout);
+  optimizer->not_finite_ahead_.resize(layout.num_chunks());
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer->scalars_,
+      arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,
+                      "optimizer scalars"));
+  if (const int64_t bytes = HostBytes(layout) / 2; bytes > 0) {
+    for (HostBlock* block : {&optimizer->sums_, &optimizer->passing_sums_}) {
+      CASTOR_ASSIGN_OR_RETURN(
+          *block, host->Allocate(bytes, Category::kStaging, "update sums"));
+    }
+  }
+  device->Wait(StreamId::kCompute, arena->WaitToWrite(optimizer->scalars_), 0);
+  auto* const scalars =
+      static_cast<std::byte*>(arena->Pointer(optimizer->scalars_));
+  device->Fill(StreamId::kCompute, WorkTag{}.Pack(), scalars, 0,
+               sizeof(DeviceScalars));
+  const Fence done =
+      device->Copy(StreamId::kCompute, WorkTag{}.Pack(),
+                   scalars + offsetof(DeviceScalars, gradient_scale),
+                   &optimizer->host_->no_scale, sizeof(float));
+  arena->NoteWrite(optimizer->scalars_, done);
+  return optimizer;
+}
+
+void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
+                               double loss_scale, bool speculates) {
+  step_ = step;
+  loss_scale_ = loss_scale;
+  tag_step_ = tag_step;
+  turn_ ^= 1;
+  of_step().not_finite = 0;
+  norm_pending_ = options_.needs_norm();
+  speculates_ = speculates && norm_pending_ && options_.rule->updates_aside();
+  rate_changed_ = false;
+  sums_to_square_.clear();
+}
+
+void ChunkOptimizer::ChangeRate(double lr) {
+  rate_changed_ = lr != step_.lr;
+  step_.lr = lr;
+}
+
+StreamId ChunkOptimizer::StreamOnDevice(WorkKind kind) const {
+  const bool follows_parts =
+      kind == WorkKind::kReduce || !options_.needs_norm();
+  return store_->sharded() && follows_parts ? StreamId::kNetwork
+                                            : StreamId::kCompute;
+}
+
+absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
+  if (store_->side(chunk) == Side::kHost) {
+    const Scalars scalars = {.norm = &host_->sum,
+                             .gradient_scale = &of_step().gradient_scale,
+                             .update = SumsAt(sums_.data())};
+    return store_->RunOnHost(chunk, tag,
+                             [work = std::move(work), scalars](
+                                 std::byte* home, const StateView& states,
+                                 const ExecContext& context) mutable {
+                               return work(home, states, scalars, context);
+                             });
+  }
+  if (!store_->resident(chunk)) {
+    return absl::InternalError(
+        absl::StrCat("chunk ", chunk.value,
+                     " has its optimizer states on the device and "
+                     "its payload elsewhere when its gradients are complete"));
+  }
+  const StreamId stream = StreamOnDevice(tag.kind);
+  Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
+  ready.Add(store_->WaitToUseOptimizer(chunk));
+  ready.Add(arena_->WaitToWrite(scalars_));
+  device_->Wait(stream, ready, tag.Pack());
+  const ChunkLayout& layout = store_->layout();
+  std::byte* const shard =
+      store_->payload(chunk) + layout.shard_begin(chunk) * SizeOf(layout.dtype);
+  const Fence done = device_->Enqueue(
+      stream, tag.Pack(),
+      [work = std::move(work), scalars = OnDevice(), shard, tag,
+       states = store_->optimizer_on_device(chunk)](
+          const ExecContext& context) mutable {
+        if (context.gpu != nullptr) {
+          const bool update = tag.kind == WorkKind::kUpdate;
+          context.gpu->SetName(absl::StrCat(update ? "update" : "reduce",
+                                            " of chunk ", tag.chunk));
+        }
+        return work(shard, states, scalars, context);
+      });
+  if (store_->sharded()) {
+    store_->NoteShardUse(chunk, done);
+  } else {
+    store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  }
+  store_->NoteOptimizerUse(chunk, done);
+  arena_->NoteWrite(scalars_, done);
+  return absl::OkStatus();
+}
+
+std::vector<ChunkOptimizer::Range> ChunkOptimizer::OwnRanges(
+    ChunkId chunk) const {
+  const ChunkLayout& layout = store_->layout();
+  const int64_t first = layout.shard_begin(chunk);
+  const int64_t size = layout.shard_elements(chunk);
+  std::vector<Range> ranges;
+  const std::vector<ParamId>& parameters = layout.chunk(chunk).parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ParamId id = parameters[i];
+    const int64_t begin = layout.place(id).offset - first;
+    const Range range = {id, static_cast<int64_t>(i),
+                         std::max<int64_t>(0, begin),
+                         std::min(size, begin + layout.parameter(id).elements)};
+    if (range.begin < range.end) ranges.push_back(range);
+  }
+  return ranges;
+}
+
+absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
+                                    Moment moment) {
+  const DType dtype = store_->layout().dtype;
+  const bool sharded = store_->sharded();
+  const bool accumulate = options_.micro_batches > 1 || sharded;
+  const bool last = micro_batch + 1 == options_.micro_batches;
+  const WorkTag tag = {.kind = WorkKind::kReduce,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
+  if (store_->has_device_sum(chunk)) {
+    if (last && options_.needs_norm()) sums_to_square_.push_back(chunk);
+    return AddOnDevice(chunk, micro_batch, tag);
+  }
+  std::vector<Range> ranges;
+  if (last && options_.needs_norm()) ranges = OwnRanges(chunk);
+  // Where ranks share chunks, a host-side home keeps its parameters, as does a
+  // payload beside which the gradients are.
+  const bool keeps =
+      store_->side(chunk) == Side::kHost || store_->has_gradient_block(chunk);
+  const bool restore = !last && !(sharded && keeps);
+  if (sharded) {
+    CASTOR_RETURN_IF_ERROR(store_->Reduce(chunk, tag, micro_batch == 0));
+    if (!restore && ranges.empty()) return absl::OkStatus();
+  }
+  CASTOR_RETURN_IF_ERROR(Run(
+      chunk, tag,
+      [=, ranges = std::move(ranges)](
+          std::byte* payload, const StateView& states, const Scalars& scalars,
+          const ExecContext& context) -> absl::Status {
+        if (accumulate && !sharded) {
+          CASTOR_RETURN_IF_ERROR(kernels::Run(
+              context,
+              kernels::AccumulateGradientArgs{.size = states.elements,
+                                              .dtype = dtype,
+                                              .payload = payload,
+                                              .sum = states.sum,
+                                              .master = states.master,
+                                              .assign = micro_batch == 0,
+                                              .restore = restore}));
+        } else if (restore) {
+          CASTOR_RETURN_IF_ERROR(
+              kernels::Run(context, kernels::CastArgs{.size = states.elements,
+                                                      .from = DType::kFloat32,
+                                                      .x = states.master,
+                                                      .to = dtype,
+                                                      .y = payload}));
+        }
+        for (const Range& range : ranges) {
+          const int64_t size = range.end - range.begin;
+          const int64_t label = range.parameter.value + 1;
+          CASTOR_RETURN_IF_ERROR(
+              accumulate
+                  ? kernels::Run(
+                        context,
+                        kernels::AddSquaresArgs{.size = size,
+                                                .dtype = DType::kFloat32,
+                                                .x = states.sum + range.begin,
+                                                .sum = scalars.norm,
+                                                .label = label})
+                  : kernels::Run(context,
+                                 kernels::AddSquaresArgs{
+                                     .size = size,
+                                     .dtype = dtype,
+                                     .x = payload + range.begin * SizeOf(dtype),
+                                     .sum = scalars.norm,
+                                     .label = label}));
+        }
+        return absl::OkStatus();
+      }));
+  return sharded && restore ? store_->Share(chunk, tag, /*changed=*/false)
+                            : absl::OkStatus();
+}
+
+absl::Status ChunkOptimizer::AddOnDevice(ChunkId chunk, int64_t micro_batch,
+                                         WorkTag tag) {
+  const bool assign = micro_batch == 0;
+  return store_->AddToDeviceSum(
+      chunk, tag, assign,
+      [=, dtype = store_->layout().dtype,
+       size = store_->layout().shard_elements(chunk)](
+          std::byte* gradients, float* sum, const ExecContext& context) {
+        if (context.gpu != nullptr) {
+          context.gpu->SetName(absl::StrCat("reduce of chunk ", tag.chunk));
+        }
+        return kernels::Run(
+            context, kernels::AccumulateGradientArgs{.size = size,
+                                                     .dtype = dtype,
+                                                     .payload = gradients,
+                                                     .sum = sum,
+                                                     .master = nullptr,
+                                                     .assign = assign,
+                                                     .restore = false});
+      });
+}
+
+std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
+  std::vector<UpdateRange> ranges;
+  for (const Range& own : OwnRanges(chunk)) {
+    ranges.push_back(
+        {.begin = own.begin,
+         .end = own.end,
+         .parameter = own.place,
+         .weight_decay = options_.weight_decay[own.parameter.value]});
+  }
+  return ranges;
+}
+
+UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
+                                      const StateView& states,
+                                      const Scalars& scalars,
+                                      int32_t* not_finite) const {
+  const bool accumulate = options_.micro_batches > 1 || store_->sharded();
+  const bool measures = store_->layout().states.sums > 0;
+  return {.payload = payload,
+          .dtype = store_->layout().dtype,
+          .gradient_sum = accumulate ? states.sum : nullptr,
+          .gradient_scale = scalars.gradient_scale,
+          .states = states,
+          .not_finite = not_finite,
+          .sums = measures ? scalars.update.values : nullptr};
+}
+
+absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
+  const int64_t sums = NumSums(chunk);
+  const int64_t bytes = sums * static_cast<int64_t>(sizeof(kernels::ExactSum));
+  if (store_->side(chunk) == Side::kHost) {
+    device_->Fill(StreamId::kHostCompute, tag.Pack(), sums_.data(), 0, bytes);
+  } else {
+    const StreamId stream = StreamOnDevice(tag.kind);
+    device_->Wait(stream, arena_->WaitToWrite(scalars_), tag.Pack());
+    arena_->NoteWrite(
+        scalars_,
+        device_->Fill(stream, tag.Pack(), OnDevice().update.exact, 0, bytes));
+  }
+  return Run(chunk, tag,
+             [this, step = step_, ranges = UpdateRanges(chunk),
+              not_finite = &of_step().not_finite](
+                 std::byte* payload, const StateView& states,
+                 const Scalars& scalars, const ExecContext& context) {
+               return options_.rule->Measure(
+                   step, ranges, ArraysOf(payload, states, scalars, not_finite),
+                   scalars.update.exact, context);
+             });
+}
+
+// As for the norm, the words of exact sums are added up. A chunk's on the
+// device's side go to the host and back behind what is queued on the bus.
+absl::Status ChunkOptimizer::AddSumsOverRanks(ChunkId chunk, WorkTag tag) {
+  const int64_t bytes =
+      NumSums(chunk) * static_cast<int64_t>(sizeof(kernels::ExactSum));
+  const int64_t packed = tag.Pack();
+  const bool on_host = store_->side(chunk) == Side::kHost;
+  std::byte* const words = on_host ? sums_.data() : passing_sums_.data();
+  Fence measured;
+  if (on_host) {
+    measured = device_->Now(StreamId::kHostCompute);
+  } else {
+    Fence ready = arena_->WaitToRead(scalars_);
+    ready.Add(passed_);
+    device_->Wait(StreamId::kDeviceToHost, ready, packed);
+    measured = device_->Copy(StreamId::kDeviceToHost, packed, words,
+                             OnDevice().update.exact, bytes);
+    arena_->NoteRead(scalars_, measured);
+  }
+  // It is no exchange of the chunk's payload.
+  WorkTag network_tag = tag;
+  network_tag.chunk = -1;
+  device_->Wait(StreamId::kNetwork, measured, network_tag.Pack());
+  Fence summed;
+  const std::string key = absl::StrCat("update sums of chunk ", chunk.value);
+  for (int64_t at = 0; at < bytes; at += Communicator::kMaxAllReduceBytes) {
+    const int64_t part =
+        std::min(bytes - at, Communicator::kMaxAllReduceBytes) /
+        static_cast<int64_t>(sizeof(int64_t));
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        ranks_->AllReduce(
+            key, network_tag.Pack(), ReduceOp::kSum,
+            absl::MakeSpan(reinterpret_cast<int64_t*>(words + at), part)));
+    summed.Add(done);
+  }
+  if (on_host) {
+    device_->Wait(StreamId::kHostCompute, summed, packed);
+    return absl::OkStatus();
+  }
+  summed.Add(arena_->WaitToWrite(scalars_));
+  device_->Wait(StreamId::kHostToDevice, summed, packed);
+  passed_ = device_->Copy(StreamId::kHostToDevice, packed,
+                          OnDevice().update.exact, words, bytes);
+  arena_->NoteWrite(scalars_, passed_);
+  return absl::OkStatus();
+}
+
+absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
+  return Run(
+      chunk, tag,
+      [this, step = step_, ranges = UpdateRanges(chunk), sums = NumSums(chunk),
+       not_finite = &of_step().not_finite](
+          std::byte* payload, const StateView& states, const Scalars& scalars,
+          const ExecContext& context) -> absl::Status {
+        if (sums > 0) {
+          CASTOR_RETURN_IF_ERROR(kernels::Run(
+              context,
+              kernels::ExactSumValuesArgs{.count = sums,
+                                          .sums = scalars.update.exact,
+                                          .values = scalars.update.values}));
+        }
+        return options_.rule->Update(
+            step, ranges, ArraysOf(payload, states, scalars, not_finite),
+            context);
+      });
+}
+
+absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
+  if (norm_pending_) CASTOR_RETURN_IF_ERROR(FinishNorm());
+  if (store_->uncommitted(chunk)) return Commit(chunk, moment);
+  const WorkTag tag = {.kind = WorkKind::kUpdate,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
+  const bool on_device = store_->side(chunk) == Side::kDevice;
+  if (NumSums(chunk) > 0) {
+    CASTOR_RETURN_IF_ERROR(Measure(chunk, tag));
+    if (ranks_ != nullptr) {
+      CASTOR_RETURN_IF_ERROR(AddSumsOverRanks(chunk, tag));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(Apply(chunk, tag));
+  return store_->sharded() && on_device
+             ? store_->Share(chunk, tag, /*changed=*/true)
+             : absl::OkStatus();
+}
+
+}  // namespace castor

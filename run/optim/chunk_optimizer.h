@@ -1,0 +1,255 @@
+// The optimizer's side of the chunks: sums of micro batches' gradients, the
+// global norm, and the update, each where a chunk's optimizer states live. The
+// update itself is the Optimizer's (optimizer.h).
+//
+// With several ranks each works on its shard of every chunk alone. Where an
+// optimizer's update wants sums over a whole parameter (Optimizer::Measure),
+// ranks add up what they have of a chunk's parameters in the middle of its
+// update.
+//
+// Where updates wait for the norm, one on the host may run ahead of it, into
+// the chunk's bank (memory/exec/chunk_store.h), as if nothing were clipped or
+// skipped. Update commits it where that was so, else does it again.
+//
+// Order of sums (promise P1): micro batches are added in fp32 in the order of
+// their global index, those of an accumulation step in the order of ranks; the
+// norm and an update's sums are exact over fixed tiles of parameters' elements
+// (kernels/exact_sum/exact_sum.h). So neither depends on which side a chunk is,
+// nor on the chunk's size.
+#ifndef CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_H_
+#define CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "device/comm/communicator.h"
+#include "kernels/exact_sum/exact_sum.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
+#include "run/optim/optimizer.h"
+#include "run/optim/optimizers.h"
+
+namespace castor {
+
+struct OptimizerOptions {
+  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
+  double gradient_clipping = 0;  // largest global norm; 0: none
+  int64_t micro_batches = 1;     // that this rank has in a step
+  // Gradients come multiplied by a loss scale (fp16), and a step with one that
+  // is not finite is skipped. Else such a one fails a step with clipping.
+  bool scaled = false;
+  // Indexed by ParamId.
+  std::vector<double> weight_decay;
+
+  // Whether updates wait for all gradients' norm.
+  bool needs_norm() const { return gradient_clipping > 0 || scaled; }
+};
+
+// Updates that ran before the norm was known.
+struct SpeculationCounts {
+  int64_t committed = 0;
+  int64_t repeated = 0;  // since something was clipped or skipped
+
+  friend bool operator==(const SpeculationCounts&,
+                         const SpeculationCounts&) = default;
+};
+
+// What became of a step's gradients.
+struct GradientOutcome {
+  // Before clipping, without the loss's scale; infinite if one is not finite, 0
+  // if nobody asked for it.
+  double norm = 0;
+  // The last one, in the order of their construction, of the parameters whose
+  // gradients are not finite: backward completes its gradient first.
+  std::optional<ParamId> not_finite;
+};
+
+class ChunkOptimizer {
+ public:
+  // Bytes that it holds all the time, on the device and on the host.
+  static int64_t DeviceBytes(const ChunkLayout& layout);
+  static int64_t HostBytes(const ChunkLayout& layout);
+
+  // All pointers outlive the optimizer. `ranks` is null on one rank. The
+  // store's states are those of `options.rule`. ResourceExhausted: there is no
+  // room for DeviceBytes or HostBytes.
+  static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
+      Device* device, Arena* arena, HostMemory* host, ChunkStore* store,
+      OptimizerOptions options, Communicator* ranks = nullptr);
+
+  // `loss_scale` is what the step's gradients are multiplied by. `tag_step`
+  // goes into the work's tags. Where it `speculates`, Speculate does something.
+  void BeginStep(const UpdateStep& step, uint16_t tag_step,
+                 double loss_scale = 1, bool speculates = false);
+
+  // The chunk's gradients of a micro batch are complete, in its payload: on the
+  // device for a chunk of the device's side, at home for one of the host's; or
+  // for one with a device sum (ChunkStore) where that takes them from.
+  absl::Status Reduce(ChunkId chunk, int64_t micro_batch, Moment moment);
+  // After the chunk's last Reduce of the step, for one on the host's side whose
+  // gradients are all there: its update runs ahead. Does nothing where the
+  // chunk has no bank, or the optimizer cannot update aside.
+  absl::Status Speculate(ChunkId chunk, Moment moment);
+  // After all Reduces of the step.
+  absl::Status Update(ChunkId chunk, Moment moment);
+
+  // The step at hand is updated with this rate, whatever BeginStep was given.
+  // Call before its first Update. What has run ahead with another is repeated.
+  void ChangeRate(double lr);
+
+  // The step that began last will have no update: forgets what was reduced of
+  // it. Call when all work is over.
+  absl::Status UndoStep();
+
+  // When the outcome of the step that was issued last is known. Empty if it had
+  // no update, or nothing needs its norm.
+  const Fence& outcome_ready() const { return outcome_ready_; }
+  // Call after synchronising with that.
+  const GradientOutcome& outcome() const { return of_step().outcome; }
+  // Whether the step before the one that was issued last was clipped or
+  // skipped, if there was one and updates wait for norms. Call when all of its
+  // work is over.
+  bool missed_before() const { return host_->steps[turn_ ^ 1].missed; }
+  // Whether the update of the step before the one that was issued last, or of
+  // that one too, wrote a value into parameters or states that is not finite.
+  // The first is known when all of its work is over; the host's device sees it,
+  // a GPU does not.
+  bool broke_before() const { return Broke(host_->steps[turn_ ^ 1]); }
+  bool broke() const { return broke_before() || Broke(of_step()); }
+  // Updates of which the work is over are counted.
+  SpeculationCounts speculation() const {
+    return {.committed = committed_, .repeated = repeated_};
+  }
+
+ private:
+  // Lives on the device, in the reserved block.
+  struct DeviceScalars {
+    kernels::ExactSum sum;
+    float gradient_scale;
+  };
+  static constexpr int64_t kScalarsBytes = 1024;  // a DeviceScalars' block
+  static_assert(sizeof(DeviceScalars) <= kScalarsBytes);
+  // What a step's norm says.
+  struct OfStep {
+    float gradient_scale = 1;
+    bool missed = false;     // it is not what it is without clipping
+    int32_t not_finite = 0;  // 1: an update wrote a value that is not
+    GradientOutcome outcome;
+    Fence scale_copied;  // to the device; the host thread's own
+  };
+  // Touched by the host's compute stream and the copy streams alone.
+  struct HostScalars {
+    kernels::ExactSum sum;
+    kernels::ExactSum from_device;
+    kernels::ExactSum zero;
+    float no_scale = 1;
+    // Steps take turns: what one copies to the device the next one leaves
+    // alone, so that the host need not wait for the bus.
+    std::array<OfStep, 2> steps;
+  };
+
+  // The sums of one chunk's update, on one side.
+  struct UpdateSums {
+    kernels::ExactSum* exact = nullptr;
+    double* values = nullptr;
+  };
+  // What a side has beside a chunk's arrays.
+  struct Scalars {
+    kernels::ExactSum* norm = nullptr;
+    const float* gradient_scale = nullptr;
+    UpdateSums update;
+  };
+
+  ChunkOptimizer() = default;
+
+  // The most sums that an update of any chunk has, and where they lie.
+  static int64_t MostSums(const ChunkLayout& layout);
+  UpdateSums SumsAt(void* begin) const;
+  OfStep& of_step() const { return host_->steps[turn_]; }
+  static bool Broke(OfStep& step) {
+    return std::atomic_ref<int32_t>(step.not_finite).load() != 0;
+  }
+  int64_t NumSums(ChunkId chunk) const;
+  Scalars OnDevice() const;
+
+  // A work on either side: pointers to payload and states are resolved by it.
+  using ChunkWork = absl::AnyInvocable<absl::Status(
+      std::byte* payload, const StateView& states, const Scalars& scalars,
+      const ExecContext& context)>;
+  absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
+  // Where a reduce or an update of a chunk of the device's side runs. What
+  // ranks share is added up behind its parts, on the network's stream, and what
+  // follows without waiting for the norm goes on there: operators that come
+  // next do not wait for parts that are under way.
+  StreamId StreamOnDevice(WorkKind kind) const;
+  absl::Status Apply(ChunkId chunk, WorkTag tag);
+  absl::Status UpdateAside(const UpdateStep& step,
+                           absl::Span<const UpdateRange> ranges,
+                           std::byte* home, const StateView& states,
+                           const ChunkStore::BankView& bank,
+                           const float* gradient_scale, int32_t* not_finite,
+                           const ExecContext& context) const;
+  absl::Status Commit(ChunkId chunk, Moment moment);
+  // What gradients are multiplied by in a step that is not clipped.
+  float plain_scale() const { return static_cast<float>(1.0 / loss_scale_); }
+  absl::Status Measure(ChunkId chunk, WorkTag tag);
+  absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
+  UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
+                        const Scalars& scalars, int32_t* not_finite) const;
+  absl::Status AddOnDevice(ChunkId chunk, int64_t micro_batch, WorkTag tag);
+  absl::Status SquareSum(ChunkId chunk);
+  absl::Status SquareSums();
+  absl::Status FinishNorm();
+  absl::Status AddNormOverRanks(int64_t tag);
+  absl::Status NotFinite(int64_t step, int64_t label) const;
+  // A parameter's elements in the own shard, counted from its start.
+  struct Range {
+    ParamId parameter;
+    int64_t place;  // of the parameter, among the chunk's
+    int64_t begin, end;
+  };
+  std::vector<Range> OwnRanges(ChunkId chunk) const;
+  std::vector<UpdateRange> UpdateRanges(ChunkId chunk) const;
+
+  Device* device_ = nullptr;
+  Arena* arena_ = nullptr;
+  ChunkStore* store_ = nullptr;
+  OptimizerOptions options_;
+  Communicator* ranks_ = nullptr;
+  BlockId scalars_;
+  int64_t most_sums_ = 0;  // MostSums of the layout, which every work asks
+  // The host's sums, and those of a chunk on the device's side on their way to
+  // and from the other ranks. None where updates have no sums.
+  HostBlock sums_;
+  HostBlock passing_sums_;
+  Fence passed_;  // the last of these
+  std::unique_ptr<HostScalars> host_;
+  UpdateStep step_;
+  double loss_scale_ = 1;
+  Fence outcome_ready_;
+  uint16_t tag_step_ = 0;
+  int turn_ = 0;  // of the step at hand, among the host's scalars
+  bool norm_pending_ = false;
+  // By chunk, of updates that ran ahead: what a commit takes over.
+  std::vector<int32_t> not_finite_ahead_;
+  bool speculates_ = false;
+  bool rate_changed_ = false;  // since the step began
+  // Written by the host's compute stream.
+  std::atomic<int64_t> committed_ = 0;
+  std::atomic<int64_t> repeated_ = 0;
+  // Chunks whose last gradients of the step the device has added up, and whose
+  // squares are not in the norm.
+  std::vector<ChunkId> sums_to_square_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_H_

@@ -1,0 +1,357 @@
+// A model of three parameters whose chunks a ChunkOptimizer updates, and the
+// same updates in double: what its tests compare.
+#ifndef CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_RIG_H_
+#define CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_RIG_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/philox.h"
+#include "device/host/host_device.h"
+#include "run/optim/adam/adam.h"
+#include "run/optim/chunk_optimizer.h"
+#include "run/optim/lamb/lamb.h"
+
+namespace castor {
+
+constexpr int kSteps = 3;
+constexpr double kLearningRate = 0.01;
+
+// Parameters of 100, 64 and 130 elements in chunks of 256 (the first two) and
+// 192 elements, fp32; the second decays.
+struct Case {
+  std::vector<Side> sides = {Side::kHost, Side::kHost};
+  int64_t micro_batches = 1;
+  double clipping = 0;
+  bool decoupled = true;
+  bool bias_correction = true;
+  int64_t chunk_bytes = 1024;
+  double loss_scale = 0;  // 0: not scaled
+  bool lamb = false;
+  double max_coeff = 10;
+  // The device adds up the micro batches of chunks on the host's side.
+  bool device_sums = false;
+  // Chunks on the host's side with these numbers, modulo 2, have banks, and are
+  // updated ahead of the norm.
+  std::vector<int64_t> ahead = {};
+};
+
+inline std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
+  if (c.lamb) {
+    return std::make_shared<Lamb>(
+        LambOptions{.betas = {0.8, 0.9},
+                    .eps = 1e-6,
+                    .bias_correction = c.bias_correction,
+                    .max_coeff = c.max_coeff});
+  }
+  return std::make_shared<Adam>(
+      AdamOptions{.betas = {0.8, 0.9},
+                  .eps = 1e-6,
+                  .adam_w_mode = c.decoupled,
+                  .bias_correction = c.bias_correction});
+}
+
+// Added to the gradients of the model's elements [begin, end).
+struct Poison {
+  float value = 0;
+  int64_t begin = 0;
+  int64_t end = 294;
+};
+
+class Rig {
+  struct Parameter {
+    ChunkId chunk;
+    int64_t offset = 0;
+    int64_t elements = 0;
+  };
+
+ public:
+  explicit Rig(const Case& c) : case_(c) {
+    std::vector<LayoutParameter> list;
+    for (int64_t elements : {100, 64, 130}) {
+      list.push_back(
+          {.name = std::string(1, "abc"[list.size()]), .elements = elements});
+    }
+    OptimizerOptions options;
+    options.rule = RuleOf(c);
+    layout_ = *MakeChunkLayout(
+        list, {.chunk_bytes = c.chunk_bytes, .states = options.rule->states()});
+    for (const LayoutParameter& parameter : layout_.parameters) {
+      parameters_.push_back({.chunk = layout_.place(parameter.id).chunk,
+                             .offset = layout_.place(parameter.id).offset,
+                             .elements = parameter.elements});
+    }
+    device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
+    host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
+    arena_ = *Arena::Create(device_.get(), {.scribble_freed = true});
+    std::vector<Side> sides = c.sides;
+    sides.resize(layout_.num_chunks(), sides[0]);
+    store_ = *ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                 &layout_, c.micro_batches > 1, sides);
+    options.gradient_clipping = c.clipping;
+    options.micro_batches = c.micro_batches;
+    options.weight_decay = {0, 0.1, 0};
+    options.scaled = c.loss_scale > 0;
+    optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
+                                         host_.get(), store_.get(), options);
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      EXPECT_TRUE(store_
+                      ->Fill(ChunkId(i),
+                             [&](std::byte* home, const StateView& view) {
+                               float* x = reinterpret_cast<float*>(home);
+                               std::fill(x, x + view.elements, 0.0f);
+                               std::fill(view.master,
+                                         view.master + 3 * view.elements, 0.0f);
+                               ForEach(
+                                   ChunkId(i), [&](int64_t at, int64_t global) {
+                                     x[at] = view.master[at] = Initial(global);
+                                   });
+                               return absl::OkStatus();
+                             })
+                      .ok());
+      if (store_->side(ChunkId(i)) == Side::kDevice) {
+        EXPECT_TRUE(store_->Fetch(ChunkId(i), {}).ok());
+      } else if (std::find(c.ahead.begin(), c.ahead.end(), i % 2) !=
+                 c.ahead.end()) {
+        EXPECT_TRUE(store_->MakeBank(ChunkId(i)).ok());
+      }
+    }
+  }
+  ~Rig() { device_->Synchronize(device_->NowAll()).IgnoreError(); }
+
+  // Numbers of the model's elements do not depend on the layout.
+  static float Random(uint64_t stream, int64_t global) {
+    const uint32_t word = RandomWord({11, stream}, global);
+    return static_cast<float>(word) * 0x1p-31f - 1;  // [-1, 1]
+  }
+  static float Initial(int64_t global) { return Random(0, global); }
+  static float Gradient(int step, int64_t micro_batch, int64_t global) {
+    return Random(100 * step + micro_batch, global);
+  }
+
+  absl::Status Step(int step, Poison poison = {}) {
+    const absl::Status issued = Issue(step, poison);
+    if (!issued.ok()) return issued;
+    return device_->Synchronize(device_->NowAll());
+  }
+  absl::Status Issue(int step, Poison poison = {}) {
+    optimizer_->BeginStep({.number = step, .lr = kLearningRate},
+                          static_cast<uint16_t>(step),
+                          case_.loss_scale > 0 ? case_.loss_scale : 1,
+                          /*speculates=*/true);
+    for (int64_t m = 0; m < case_.micro_batches; ++m) {
+      for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+        const auto status = SumsOnDevice(ChunkId(i))
+                                ? AddOnDevice(ChunkId(i), step, m, poison)
+                                : AddUp(ChunkId(i), step, m, poison);
+        if (!status.ok()) return status;
+        if (m + 1 < case_.micro_batches) continue;
+        const auto ahead = optimizer_->Speculate(ChunkId(i), Moment(0));
+        if (!ahead.ok()) return ahead;
+        if (store_->uncommitted(ChunkId(i))) ExpectClosed(ChunkId(i));
+      }
+    }
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      auto status = optimizer_->Update(ChunkId(i), Moment(0));
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // Gives the values of the whole model, in the order of parameters.
+  std::vector<float> Values(StatePart part) {
+    std::vector<float> all;
+    for (const Parameter& parameter : parameters_) {
+      std::vector<float> values(parameter.elements);
+      EXPECT_TRUE(store_
+                      ->ReadState(parameter.chunk, part, parameter.offset,
+                                  parameter.offset + values.size(),
+                                  values.data())
+                      .ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  std::vector<float> Payload() {
+    std::vector<float> all;
+    for (const Parameter& parameter : parameters_) {
+      if (store_->resident(parameter.chunk)) {
+        EXPECT_TRUE(store_->CopyBack(parameter.chunk, {}).ok());
+      }
+      std::vector<float> values(parameter.elements);
+      EXPECT_TRUE(store_
+                      ->ReadHome(parameter.chunk, parameter.offset,
+                                 parameter.offset + values.size(),
+                                 values.data())
+                      .ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  double norm() const { return optimizer_->outcome().norm; }
+  ChunkOptimizer& optimizer() { return *optimizer_; }
+  ChunkStore& store() { return *store_; }
+  Device& device() { return *device_; }
+
+ private:
+  template <typename F>
+  void ForEach(ChunkId chunk, F f) const {
+    int64_t global = 0;
+    for (const Parameter& parameter : parameters_) {
+      for (int64_t i = 0; i < parameter.elements; ++i, ++global) {
+        if (parameter.chunk == chunk) f(parameter.offset + i, global);
+      }
+    }
+  }
+  // Nothing sees what is not committed.
+  void ExpectClosed(ChunkId chunk) {
+    std::vector<float> values(64);
+    const int64_t size = static_cast<int64_t>(values.size());
+    for (const absl::Status& status :
+         {store_->Fetch(chunk, {}), store_->DropBank(chunk),
+          store_->MoveOptimizer(chunk, Side::kDevice),
+          store_->ReadHome(chunk, 0, size, values.data()),
+          store_->ReadState(chunk, StatePart::kMaster, 0, size, values.data()),
+          store_->CheckConsistency(), optimizer_->Speculate(chunk, Moment(0)),
+          store_->RunOnHost(
+              chunk, {}, [](std::byte*, const StateView&, const ExecContext&) {
+                return absl::OkStatus();
+              })}) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_NE(status.message().find("not committed"), std::string::npos)
+          << status;
+    }
+  }
+  bool SumsOnDevice(ChunkId chunk) const {
+    return case_.device_sums && case_.micro_batches > 1 &&
+           store_->side(chunk) == Side::kHost;
+  }
+  absl::Status AddUp(ChunkId chunk, int step, int64_t micro_batch,
+                     Poison poison) {
+    WriteGradients(chunk, step, micro_batch, poison);
+    return optimizer_->Reduce(chunk, micro_batch, Moment(0));
+  }
+  // What a plan with a sum on the device does (memory/plan/plan.h).
+  absl::Status AddOnDevice(ChunkId chunk, int step, int64_t micro_batch,
+                           Poison poison) {
+    const bool first = micro_batch == 0;
+    const bool last = micro_batch + 1 == case_.micro_batches;
+    absl::Status status;
+    if (first) status.Update(store_->Fetch(chunk, {}));
+    if (!last) status.Update(store_->MakeGradients(chunk));
+    WriteGradients(chunk, step, micro_batch, poison);
+    if (first) status.Update(store_->MakeSum(chunk));
+    status.Update(optimizer_->Reduce(chunk, micro_batch, Moment(0)));
+    if (!last) {
+      status.Update(store_->DropGradients(chunk));
+      return status;
+    }
+    status.Update(store_->Drop(chunk));
+    status.Update(store_->SendSum(chunk, {}));
+    status.Update(store_->DropSum(chunk));
+    return status;
+  }
+  void WriteGradients(ChunkId chunk, int step, int64_t micro_batch,
+                      Poison poison) {
+    const float scale =
+        case_.loss_scale > 0 ? static_cast<float>(case_.loss_scale) : 1;
+    auto write = [=, this](float* payload) {
+      ForEach(chunk, [&](int64_t at, int64_t global) {
+        payload[at] = Gradient(step, micro_batch, global) * scale;
+        if (global >= poison.begin && global < poison.end) {
+          payload[at] += poison.value;
+        }
+      });
+      return absl::OkStatus();
+    };
+    if (store_->side(chunk) == Side::kHost && !SumsOnDevice(chunk)) {
+      EXPECT_TRUE(store_
+                      ->RunOnHost(chunk, {},
+                                  [write](std::byte* home, const StateView&,
+                                          const ExecContext&) {
+                                    return write(
+                                        reinterpret_cast<float*>(home));
+                                  })
+                      .ok());
+      return;
+    }
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(chunk, true), 0);
+    float* const payload = reinterpret_cast<float*>(store_->gradients(chunk));
+    store_->NotePayloadUse(
+        chunk,
+        device_->Enqueue(
+            StreamId::kCompute, 0,
+            [write, payload](const ExecContext&) { return write(payload); }),
+        /*writes=*/true);
+  }
+
+  const Case case_;
+  std::vector<Parameter> parameters_;
+  ChunkLayout layout_;
+  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<ChunkOptimizer> optimizer_;
+};
+
+// Adam and LAMB in double, from the formulas of kernels/adam/adam.h and
+// kernels/lamb/lamb.h.
+struct Oracle {
+  explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
+    for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);
+  }
+  void Step(int step) {
+    std::vector<double> g(294);
+    double squares = 0;
+    for (int64_t i = 0; i < 294; ++i) {
+      for (int64_t k = 0; k < c.micro_batches; ++k) {
+        g[i] += Rig::Gradient(step, k, i);
+      }
+      squares += g[i] * g[i];
+    }
+    norm = std::sqrt(squares);
+    const double scale =
+        c.clipping > 0 ? std::min(1.0, c.clipping / (norm + 1e-6)) : 1.0;
+    const double correction1 = c.bias_correction ? 1 - std::pow(0.8, step) : 1;
+    const double correction2 = c.bias_correction ? 1 - std::pow(0.9, step) : 1;
+    const int64_t bounds[] = {0, 100, 164, 294};  // of the parameters
+    for (int p = 0; p < 3; ++p) {
+      const double decay = p == 1 ? 0.1 : 0;
+      std::vector<double> u(294);
+      double x2 = 0, u2 = 0;
+      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+        double gradient = g[i] * scale;
+        if (!c.lamb && c.decoupled) {
+          x[i] *= 1 - kLearningRate * decay;
+        } else if (!c.lamb) {
+          gradient += decay * x[i];
+        }
+        m[i] = 0.8 * m[i] + 0.2 * gradient;
+        v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
+        u[i] = m[i] / correction1 / (std::sqrt(v[i] / correction2) + 1e-6);
+        if (c.lamb) u[i] += decay * x[i];
+        x2 += x[i] * x[i];
+        u2 += u[i] * u[i];
+      }
+      const double ratio =
+          c.lamb ? std::clamp(std::sqrt(x2 / u2), 0.01, c.max_coeff) : 1;
+      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+        x[i] -= kLearningRate * ratio * u[i];
+      }
+    }
+  }
+  const Case c;
+  std::vector<double> x, m, v;
+  double norm = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_OPTIM_CHUNK_OPTIMIZER_RIG_H_

@@ -1,0 +1,24 @@
+// The table of optimizers (optimizer.h).
+#ifndef CASTOR_RUN_OPTIM_OPTIMIZERS_H_
+#define CASTOR_RUN_OPTIM_OPTIMIZERS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "run/optim/optimizer.h"
+
+namespace castor {
+
+// All optimizers; the first is that of a configuration without
+// "optimizer.type".
+absl::Span<const OptimizerRow> Optimizers();
+std::vector<absl::string_view> OptimizerNames();
+
+// The first, with the hyperparameters of a configuration that gives none.
+std::shared_ptr<const Optimizer> DefaultOptimizer();
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_OPTIM_OPTIMIZERS_H_

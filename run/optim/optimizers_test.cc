@@ -1,0 +1,267 @@
+// What every row of the table of optimizers must keep to.
+#include "run/optim/optimizers.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/thread_pool.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "run/config/config.h"
+#include "run/config/test_models.h"
+
+namespace castor {
+namespace {
+
+absl::StatusOr<Config> Parse(const std::string& type,
+                             const std::vector<std::string>& overrides = {}) {
+  return ParseConfig(TestModels(),
+                     absl::StrCat(R"({"model": {"n_positions": 8},
+          "data": {"train": "a.txt"}, "steps": 10, "train_batch_size": 8,
+          "optimizer": {"type": ")",
+                                  type, R"(", "params": {"lr": 0.01}}})"),
+                     "", overrides);
+}
+
+TEST(Optimizers, AreThoseThatAConfigurationNames) {
+  std::set<absl::string_view> names;
+  for (const OptimizerRow& row : Optimizers()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    const auto config = Parse(std::string(row.name));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->optimizer.rule->name(), row.name);
+    EXPECT_EQ(config->optimizer.weight_decay, row.weight_decay);
+    // Its parameters are known keys, and one with a typing error is not.
+    const OrderedJson params = config->optimizer.rule->Params();
+    for (const auto& [key, value] : params.items()) {
+      const std::string path = absl::StrCat("optimizer.params.", key);
+      const auto same =
+          Parse(std::string(row.name), {absl::StrCat(path, "=", value.dump())});
+      ASSERT_TRUE(same.ok()) << same.status();
+      EXPECT_EQ(same->optimizer, config->optimizer);
+      EXPECT_FALSE(Parse(std::string(row.name), {path + "=[true]"}).ok());
+      EXPECT_FALSE(Parse(std::string(row.name), {path + "x=1"}).ok());
+    }
+    const std::string json = ConfigToJson(*config);
+    const auto again = ParseConfig(TestModels(), json, "");
+    ASSERT_TRUE(again.ok()) << again.status() << json;
+    EXPECT_EQ(again->optimizer, config->optimizer) << json;
+  }
+}
+
+TEST(Optimizers, TheFirstIsThatOfAConfigurationWithoutOne) {
+  EXPECT_EQ(DefaultOptimizer()->name(), Optimizers().front().name);
+  EXPECT_EQ(OptimizerConfig().weight_decay, Optimizers().front().weight_decay);
+}
+
+TEST(Optimizers, KeepSlotsThatMemoryHasRoomFor) {
+  for (const OptimizerRow& row : Optimizers()) {
+    const auto config = Parse(std::string(row.name));
+    ASSERT_TRUE(config.ok());
+    std::set<std::string> names = {"master"};
+    for (const StateSlot& slot : config->optimizer.rule->slots()) {
+      EXPECT_TRUE(names.insert(slot.name).second) << slot.name;
+    }
+    EXPECT_LE(names.size(), size_t{kMaxStateSlots} + 1);
+  }
+}
+
+// The arrays of one chunk of 200 elements, with random parameters.
+struct Arrays {
+  static constexpr int64_t kSize = 200;
+
+  Arrays(const Optimizer& optimizer, DType dtype, bool sum)
+      : dtype(dtype), slots(optimizer.slots()), has_sum(sum) {
+    payload.resize(kSize * SizeOf(dtype));
+    for (int64_t i = 0; i < kSize; ++i) master[i] = Random(0, i);
+    for (const StateSlot& slot : slots) {
+      states.emplace_back(kSize * SizeOf(slot.dtype), std::byte());
+    }
+  }
+  static float Random(uint64_t stream, int64_t i) {
+    return static_cast<float>(RandomWord({5, stream}, i)) * 0x1p-31f - 1;
+  }
+  void SetGradients(int step) {
+    for (int64_t i = 0; i < kSize; ++i) {
+      const float g = Random(step, i);
+      if (has_sum) {
+        gradients[i] = g;
+      } else if (dtype == DType::kFloat32) {
+        reinterpret_cast<float*>(payload.data())[i] = g;
+      } else {
+        reinterpret_cast<BFloat16*>(payload.data())[i] = BFloat16(g);
+      }
+    }
+  }
+  // Shows elements [begin, end) as if they were a shard.
+  UpdateArrays View(int64_t begin, int64_t end) {
+    float* const sum = has_sum ? &gradients[begin] : nullptr;
+    UpdateArrays view = {.payload = payload.data() + begin * SizeOf(dtype),
+                         .dtype = dtype,
+                         .gradient_sum = sum,
+                         .gradient_scale = &scale,
+                         .states = {.master = &master[begin],
+                                    .sum = sum,
+                                    .elements = end - begin,
+                                    .begin = begin}};
+    for (size_t i = 0; i < slots.size(); ++i) {
+      view.states.slots[i] = states[i].data() + begin * SizeOf(slots[i].dtype);
+    }
+    return view;
+  }
+  bool SameStates(const Arrays& other) const {
+    return master == other.master && states == other.states;
+  }
+
+  DType dtype;
+  std::vector<StateSlot> slots;
+  bool has_sum;
+  float scale = 0.5f;
+  std::vector<std::byte> payload;
+  std::vector<float> master = std::vector<float>(kSize);
+  std::vector<float> gradients = std::vector<float>(kSize);
+  std::vector<std::vector<std::byte>> states;
+};
+
+class OptimizerRows : public ::testing::TestWithParam<int> {
+ protected:
+  const OptimizerRow& row() const { return Optimizers()[GetParam()]; }
+  std::shared_ptr<const Optimizer> Make() const {
+    return Parse(std::string(row().name))->optimizer.rule;
+  }
+  // Ranges of the one parameter, of one shard.
+  struct Part {
+    std::vector<UpdateRange> ranges;
+    UpdateArrays arrays;
+  };
+  // A step of a parameter of which several ranks may have parts.
+  void Update(const Optimizer& optimizer, int number,
+              const std::vector<Part>& parts) {
+    const UpdateStep step = {.number = number, .lr = 0.01};
+    std::vector<kernels::ExactSum> sums(optimizer.num_sums());
+    for (const Part& part : parts) {
+      std::vector<kernels::ExactSum> own(sums.size());
+      const absl::Status status = optimizer.Measure(
+          step, part.ranges, part.arrays, own.data(), {&pool_});
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i].Add(own[i]);
+    }
+    std::vector<double> values;
+    for (const kernels::ExactSum& sum : sums) values.push_back(sum.Value());
+    for (const Part& part : parts) {
+      UpdateArrays arrays = part.arrays;
+      arrays.sums = values.data();
+      const absl::Status status =
+          optimizer.Update(step, part.ranges, arrays, {&pool_});
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  ThreadPool pool_{2};
+};
+
+// Promise P1: neither the cut into ranges nor that into shards shows.
+TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
+  const auto optimizer = Make();
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool sum : {false, true}) {
+      Arrays whole(*optimizer, dtype, sum);
+      Arrays ranges = whole, shards = whole;
+      for (int step = 1; step <= 3; ++step) {
+        whole.SetGradients(step);
+        ranges.SetGradients(step);
+        shards.SetGradients(step);
+        const auto range = [](int64_t begin, int64_t end) {
+          return UpdateRange{.begin = begin, .end = end, .weight_decay = 0.1};
+        };
+        Update(*optimizer, step, {{{range(0, 200)}, whole.View(0, 200)}});
+        Update(*optimizer, step,
+               {{{range(0, 64), range(64, 128), range(128, 200)},
+                 ranges.View(0, 200)}});
+        Update(*optimizer, step,
+               {{{range(0, 128)}, shards.View(0, 128)},
+                {{range(0, 72)}, shards.View(128, 200)}});
+      }
+      EXPECT_NE(whole.master[7], Arrays::Random(0, 7));
+      EXPECT_TRUE(whole.SameStates(ranges) && whole.SameStates(shards));
+      EXPECT_EQ(whole.payload, ranges.payload);
+      EXPECT_EQ(whole.payload, shards.payload);
+      if (dtype == DType::kFloat32) {
+        EXPECT_TRUE(
+            std::equal(whole.master.begin(), whole.master.end(),
+                       reinterpret_cast<const float*>(whole.payload.data())));
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
+  const auto optimizer = Make();
+  Arrays arrays(*optimizer, DType::kFloat32, false);
+  arrays.SetGradients(1);
+  Update(*optimizer, 1, {{{{0, 200}}, arrays.View(0, 200)}});
+  const Arrays before = arrays;
+  arrays.SetGradients(2);
+  arrays.scale = std::numeric_limits<float>::quiet_NaN();
+  Update(*optimizer, 2, {{{{0, 200}}, arrays.View(0, 200)}});
+  EXPECT_TRUE(arrays.SameStates(before));
+  EXPECT_EQ(arrays.payload, before.payload);  // not the gradients
+}
+
+// What an update aside reads stays as it was, and its bits are those of one in
+// place, where the optimizer says that it can.
+TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
+  const auto optimizer = Make();
+  if (!optimizer->updates_aside()) return;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool sum : {false, true}) {
+      for (const bool skipped : {false, true}) {
+        Arrays in_place(*optimizer, dtype, sum);
+        in_place.SetGradients(1);
+        if (skipped) in_place.scale = std::numeric_limits<float>::quiet_NaN();
+        Arrays before = in_place, aside = in_place;
+        std::fill(aside.master.begin(), aside.master.end(), 77.0f);
+        const std::vector<std::byte> kept = before.payload;
+        Update(*optimizer, 1, {{{{0, 200}}, in_place.View(0, 200)}});
+        const StateView from = before.View(0, 200).states;
+        // Twice, as if its scale had been another one at first.
+        for (const bool again : {false, true}) {
+          aside.scale = again ? in_place.scale : 3;
+          UpdateArrays view = aside.View(0, 200);
+          view.from = &from;
+          if (!sum) view.gradient = kept.data();
+          Update(*optimizer, 1, {{{{0, 200}}, view}});
+        }
+        EXPECT_TRUE(aside.SameStates(in_place));
+        EXPECT_EQ(aside.payload, in_place.payload);
+        EXPECT_EQ(before.payload, kept);
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
+  const auto optimizer = Make();
+  Arrays arrays(*optimizer, DType::kFloat32, true);
+  arrays.SetGradients(1);
+  const Arrays before = arrays;
+  Update(*optimizer, 1, {{{{64, 100}}, arrays.View(0, 200)}});
+  for (int64_t i = 0; i < Arrays::kSize; ++i) {
+    EXPECT_EQ(arrays.master[i] == before.master[i], i < 64 || i >= 100) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OptimizerRows,
+    ::testing::Range(0, static_cast<int>(Optimizers().size())),
+    [](const auto& info) {
+      return std::string(Optimizers()[info.param].name);
+    });
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,58 @@
+#include "run/program/duration_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace castor {
+
+void DurationWatch::BeginPlan(double foreseen_seconds) {
+  *this = DurationWatch(limits_);
+  foreseen_seconds_ = foreseen_seconds;
+}
+
+void DurationWatch::KeepPlan(double foreseen_seconds) {
+  // The first time it was not for drift.
+  if (settled_) drift_steps_ *= 2;
+  settled_ = true;
+  due_ = false;
+  drifting_ = 0;
+  foreseen_seconds_ = foreseen_seconds;
+}
+
+void DurationWatch::AddDurations(DurationMeter durations,
+                                 OverheadMeter overheads) {
+  latest_.emplace_back(std::move(durations), std::move(overheads));
+  const int64_t most = settled_ ? limits_.drift_steps : limits_.settling_steps;
+  while (static_cast<int64_t>(latest_.size()) > most) latest_.pop_front();
+}
+
+void DurationWatch::AddStep(double seconds) {
+  ++steps_;
+  const bool faster = steps_ == 1 || seconds < fastest_ * (1 - kFaster);
+  fastest_ = steps_ == 1 ? seconds : std::min(fastest_, seconds);
+  if (!settled_) {
+    due_ = steps_ >= limits_.most_settling_steps ||
+           (steps_ >= limits_.settling_steps && !faster);
+    return;
+  }
+  const bool drifts =
+      std::abs(seconds - foreseen_seconds_) > kDrift * foreseen_seconds_;
+  drifting_ = drifts ? drifting_ + 1 : 0;
+  due_ = drifting_ >= drift_steps_;
+}
+
+DurationMeter DurationWatch::LatestDurations() const {
+  DurationMeter all;
+  for (const auto& [durations, overheads] : latest_) all.Merge(durations);
+  return all;
+}
+
+Overheads DurationWatch::LatestOverheads(int64_t moments) const {
+  if (latest_.empty()) return {};
+  OverheadMeter all = latest_.front().second;
+  for (size_t i = 1; i < latest_.size(); ++i) all.Merge(latest_[i].second);
+  return all.Take(moments);
+}
+
+}  // namespace castor

@@ -1,0 +1,30 @@
+// From the operators of a step, as somebody recorded them, to its trace.
+#ifndef CASTOR_RUN_PROGRAM_MAKE_STEP_TRACE_H_
+#define CASTOR_RUN_PROGRAM_MAKE_STEP_TRACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/plan/layout/chunk_layout.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// A roofline: an operator takes the longer of its flops and its bytes.
+struct Roofline {
+  double flops_per_s = 1e11;
+  double bytes_per_s = 2e10;
+
+  int64_t Duration(double flops, double bytes) const;
+};
+
+// The trace of `ops`, with what the chunks of `layout` are (null: there are
+// none) and a signature over all of it. Reduces and updates get estimated
+// durations; those of the other operators are taken as they are.
+StepTrace MakeStepTrace(std::vector<OpRecord> ops, const ChunkLayout* layout,
+                        bool accumulate, bool training, int64_t micro_batches,
+                        const Roofline& roofline);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_PROGRAM_MAKE_STEP_TRACE_H_

@@ -1,7 +1,0 @@
-#include "runtime/managed/gpu_kernels.h"
-
-namespace castor {
-
-const kernels::KernelTable* GpuKernelsOfThisBuild() { return nullptr; }
-
-}  // namespace castor
