@@ -10,7 +10,6 @@
 #include "run/checkpoint/checkpoint_dir.h"
 #include "run/checkpoint/checkpoint_parts.h"
 #include "run/checkpoint/run_identity.h"
-#include "run/checkpoint/set_aside.h"
 
 namespace castor {
 namespace {
@@ -39,34 +38,27 @@ absl::Status ClientCheckpoints::Claim(const std::string& directory,
         absl::StrCat("the client's own part of a checkpoint has ", text.size(),
                      " bytes; there is room for ", kMaxClientTextBytes));
   }
-  if (claimed_ == directory) return absl::OkStatus();
-  const CheckpointDir dir(directory);
-  CASTOR_RETURN_IF_ERROR(dir.Make().status());
-  std::unique_ptr<CheckpointLock> lock;
-  if (options.lock) {
-    CASTOR_ASSIGN_OR_RETURN(lock, CheckpointLock::Take(directory, run_id_));
+  if (claimed_ != nullptr && claimed_->files().directory() == directory) {
+    return absl::OkStatus();
   }
-  absl::Status problem;
-  CASTOR_RETURN_IF_ERROR(dir.RemoveStaleTemporaries(&problem).status());
-  if (!problem.ok()) {
-    notes->push_back(absl::StrCat("what a killed run has left behind stays: ",
-                                  problem.message()));
-  }
-  CASTOR_ASSIGN_OR_RETURN(const AsideDirectory aside,
-                          MoveLaterAside(dir, loaded_step_));
-  if (!aside.path.empty()) notes->push_back(Describe(aside));
-  CASTOR_RETURN_IF_ERROR(NoLongerAside(dir));
-  lock_ = std::move(lock);
-  claimed_ = directory;
+  auto claimed = std::make_unique<RunDirectory>(directory);
+  CASTOR_RETURN_IF_ERROR(claimed->Claim(run_id_, {.lock = options.lock}));
+  DirectoryNotes found;
+  CASTOR_RETURN_IF_ERROR(claimed->RemoveStale(&found));
+  CASTOR_RETURN_IF_ERROR(
+      claimed->MakeWay(loaded_step_, options.keep_aside, &found));
+  notes->insert(notes->end(), found.changes.begin(), found.changes.end());
+  notes->insert(notes->end(), found.problems.begin(), found.problems.end());
+  claimed_ = std::move(claimed);
   return absl::OkStatus();
 }
 
 absl::StatusOr<ClientCheckpoints::Saved> ClientCheckpoints::Save(
     const std::string& directory, std::string text, SaveOptions options) {
-  CASTOR_RETURN_IF_ERROR(
-      run_.MeetBetweenSteps(RankCall::kSaveCheckpoint,
-                            absl::StrCat(directory, ", keep ", options.keep,
-                                         ", lock ", options.lock)));
+  CASTOR_RETURN_IF_ERROR(run_.MeetBetweenSteps(
+      RankCall::kSaveCheckpoint,
+      absl::StrCat(directory, ", keep ", options.keep, ", lock ", options.lock,
+                   ", aside ", options.keep_aside)));
   Saved saved;
   absl::Status claimed = first() ? Claim(directory, text, options, &saved.notes)
                                  : absl::OkStatus();
@@ -74,36 +66,28 @@ absl::StatusOr<ClientCheckpoints::Saved> ClientCheckpoints::Save(
     claimed = AgreeOnStatus(*ranks_, "the checkpoint directory", claimed);
   }
   CASTOR_RETURN_IF_ERROR(claimed);
-  const CheckpointDir dir(directory);
   const int64_t step = run_.steps();
-  saved.path = dir.PathOf(step);
+  saved.path = CheckpointDir(directory).PathOf(step);
   CheckpointMetadata metadata;
   metadata.state.seed = config_.seed;
   metadata.config = config_;
   metadata.client = std::move(text);
   metadata.run = {run_id_, kClientsData};
-  absl::Status written = run_.Save(saved.path, metadata);
+  std::string first_failure;
+  const absl::Status written = SaveTwice(
+      [&] { return run_.Save(saved.path, metadata); }, &first_failure);
   if (absl::IsAborted(written)) {
-    // After a failed fsync a second one of the same file says nothing: this
-    // writes new files.
-    const std::string first_try(written.message());
-    written = run_.Save(saved.path, std::move(metadata));
-    if (absl::IsAborted(written)) {
-      return absl::UnavailableError(
-          absl::StrCat("step ", step, " is not saved: ", written.message()));
-    }
-    if (first()) {
-      saved.notes.push_back(absl::StrCat(
-          "step ", step, " was saved at the second attempt; ", first_try));
-    }
+    return absl::UnavailableError(
+        absl::StrCat("step ", step, " is not saved: ", written.message()));
   }
   CASTOR_RETURN_IF_ERROR(written);
-  if (options.keep > 0 && first()) {
-    const absl::Status pruned = dir.Prune(options.keep, step);
-    if (!pruned.ok()) {
-      saved.notes.push_back(
-          absl::StrCat("an old checkpoint stays: ", pruned.message()));
-    }
+  if (!first()) return saved;
+  if (!first_failure.empty()) {
+    saved.notes.push_back(SecondAttemptNote(step, first_failure));
+  }
+  if (options.keep > 0) {
+    const std::string note = claimed_->Prune(options.keep, step);
+    if (!note.empty()) saved.notes.push_back(note);
   }
   return saved;
 }
@@ -206,8 +190,7 @@ absl::Status ClientCheckpoints::Take() {
   run_id_ = found_run_id_;
   loaded_step_ = found_step_;
   // What was saved since is of later steps of another run.
-  claimed_.clear();
-  lock_ = nullptr;
+  claimed_ = nullptr;
   return absl::OkStatus();
 }
 

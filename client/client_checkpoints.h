@@ -22,7 +22,7 @@
 #include "client/client_run.h"
 #include "device/comm/communicator.h"
 #include "run/checkpoint/checkpoint.h"
-#include "run/checkpoint/checkpoint_lock.h"
+#include "run/checkpoint/run_directory.h"
 #include "run/config/config.h"
 
 namespace castor {
@@ -37,6 +37,8 @@ class ClientCheckpoints {
   struct SaveOptions {
     int64_t keep = 0;  // how many of the newest stay; 0: all
     bool lock = true;  // false: the user sees to it that no second run saves
+    // How many directories of what moved aside stay, the newest; 0: all.
+    int64_t keep_aside = 0;
   };
   struct Saved {
     std::string path;
@@ -98,9 +100,8 @@ class ClientCheckpoints {
   std::unique_ptr<CheckpointSource> found_;  // not taken yet
   int64_t found_step_ = 0;
   std::string found_run_id_;
-  int64_t loaded_step_ = -1;              // -1: it began with step 0
-  std::string claimed_;                   // directory; "": none
-  std::unique_ptr<CheckpointLock> lock_;  // rank 0's
+  int64_t loaded_step_ = -1;               // -1: it began with step 0
+  std::unique_ptr<RunDirectory> claimed_;  // rank 0's; null: none
 };
 
 }  // namespace castor

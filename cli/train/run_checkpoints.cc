@@ -1,7 +1,5 @@
 #include "cli/train/run_checkpoints.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +19,6 @@
 #include "run/checkpoint/checkpoint_parts.h"
 #include "run/checkpoint/checkpoint_reader.h"
 #include "run/checkpoint/checkpoint_size.h"
-#include "run/checkpoint/set_aside.h"
 
 namespace castor::cli {
 namespace {
@@ -55,18 +52,11 @@ RunCheckpoints::RunCheckpoints(std::string resume, bool changed,
       changed_(changed),
       config_path_(std::move(config_path)),
       config_(*config),
-      directory_(config_.checkpoint.dir),
+      run_directory_(config_.checkpoint.dir),
+      directory_(run_directory_.files()),
       first_(first) {
   if (resume_.empty()) return;
   begin_ = wants_newest() ? Begin::kNewest : Begin::kNamed;
-}
-
-RunCheckpoints::~RunCheckpoints() {
-  lock_.reset();
-  // Directories in which there is something now stay.
-  for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
-    rmdir(made->c_str());
-  }
 }
 
 absl::Status RunCheckpoints::Claim() {
@@ -79,21 +69,16 @@ absl::Status RunCheckpoints::Claim() {
 }
 
 absl::Status RunCheckpoints::ClaimDirectory() {
-  if (resume_ != "latest") {
-    CASTOR_ASSIGN_OR_RETURN(made_, directory_.Make());
-  }
-  if (!config_.checkpoint.lock) return absl::OkStatus();
-  auto lock = CheckpointLock::Take(
-      directory_.directory(), run_id_,
-      {.timeout_seconds = config_.checkpoint.lock_timeout_seconds,
-       .say = [](absl::string_view line) {
-         PrintLine(absl::StrCat("checkpoint.dir: ", line));
-       }});
+  const absl::Status claimed = run_directory_.Claim(
+      run_id_,
+      {.make = resume_ != "latest",
+       .lock = config_.checkpoint.lock,
+       .wait = {.timeout_seconds = config_.checkpoint.lock_timeout_seconds,
+                .say = [](absl::string_view line) {
+                  PrintLine(absl::StrCat("checkpoint.dir: ", line));
+                }}});
   // What there is none of has no latest either, as FindResumed says.
-  if (absl::IsNotFound(lock.status())) return absl::OkStatus();
-  CASTOR_RETURN_IF_ERROR(lock.status());
-  lock_ = *std::move(lock);
-  return absl::OkStatus();
+  return absl::IsNotFound(claimed) ? absl::OkStatus() : claimed;
 }
 
 // Reads no values: that --resume names something can be known at once.
@@ -237,13 +222,9 @@ absl::Status RunCheckpoints::Prepare() {
 }
 
 absl::Status RunCheckpoints::PrepareDirectory() {
-  if (lock_ != nullptr) CASTOR_RETURN_IF_ERROR(lock_->SetRun(run_id_));
-  absl::Status problem;
-  CASTOR_RETURN_IF_ERROR(directory_.RemoveStaleTemporaries(&problem).status());
-  if (!problem.ok()) {
-    Warn(absl::StrCat("what a killed run has left behind stays: ",
-                      problem.message()));
-  }
+  CASTOR_RETURN_IF_ERROR(run_directory_.SetRun(run_id_));
+  DirectoryNotes notes;
+  CASTOR_RETURN_IF_ERROR(run_directory_.RemoveStale(&notes));
   const Trainer& trainer = session_->trainer();
   const int64_t last_step = LastStepThatStays(begin_, trainer.step());
   const bool all_saved =
@@ -254,30 +235,13 @@ absl::Status RunCheckpoints::PrepareDirectory() {
                                            session_->kept_bytes()),
                            all_saved ? 0 : SavesFrom(config_, trainer.step()),
                            config_.checkpoint.keep, last_step));
-  return MoveAside(last_step);
-}
-
-absl::Status RunCheckpoints::MoveAside(int64_t last_step) {
-  CASTOR_RETURN_IF_ERROR(NoLongerAside(directory_));
-  CASTOR_ASSIGN_OR_RETURN(const AsideDirectory aside,
-                          MoveLaterAside(directory_, last_step));
-  if (!aside.path.empty()) {
-    std::printf("%s\n", castor::Describe(aside).c_str());
+  const absl::Status made_way =
+      run_directory_.MakeWay(last_step, config_.checkpoint.keep_aside, &notes);
+  for (const std::string& line : notes.changes) {
+    std::printf("%s\n", line.c_str());
   }
-  const int64_t keep = config_.checkpoint.keep_aside;
-  if (keep == 0) return absl::OkStatus();
-  absl::Status problem;
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<AsideDirectory> removed,
-                          RemoveOldAside(directory_, keep, &problem));
-  for (const AsideDirectory& each : removed) {
-    std::printf("removed %s (%s): checkpoint.keep_aside is %ld\n",
-                each.path.c_str(), FormatBytes(each.bytes).c_str(),
-                static_cast<long>(keep));
-  }
-  if (!problem.ok()) {
-    Warn(absl::StrCat("what moved aside stays: ", problem.message()));
-  }
-  return absl::OkStatus();
+  for (const std::string& line : notes.problems) Warn(line);
+  return made_way;
 }
 
 std::string RunCheckpoints::Describe() const {
@@ -293,18 +257,13 @@ std::string RunCheckpoints::Describe() const {
                                              : "");
 }
 
-// Each attempt writes new files: after a failed fsync a second one of the same
-// file says nothing. All ranks take the same way, for they have the same
-// status.
 absl::Status RunCheckpoints::TrySave(int64_t step) {
-  const std::string path = directory_.PathOf(step);
-  absl::Status saved = session_->Save(path, run_id_);
-  if (!absl::IsAborted(saved)) return saved;
-  const std::string first(saved.message());
-  saved = session_->Save(path, run_id_);
-  if (saved.ok() && first_) {
-    Warn(absl::StrCat("step ", step, " was saved at the second attempt; ",
-                      first));
+  std::string first_failure;
+  const absl::Status saved = SaveTwice(
+      [&] { return session_->Save(directory_.PathOf(step), run_id_); },
+      &first_failure);
+  if (saved.ok() && !first_failure.empty() && first_) {
+    Warn(SecondAttemptNote(step, first_failure));
   }
   return saved;
 }
@@ -352,11 +311,9 @@ void RunCheckpoints::Prove() {
 void RunCheckpoints::Prune() {
   if (!first_) return;
   const int64_t proven = 1;
-  const absl::Status pruned = directory_.Prune(
+  const std::string note = run_directory_.Prune(
       std::max(config_.checkpoint.keep, unproven_ + proven), saved_step_);
-  if (pruned.ok() || pruned.message() == pruning_told_) return;
-  pruning_told_ = std::string(pruned.message());
-  Warn(absl::StrCat("an old checkpoint stays: ", pruned.message()));
+  if (!note.empty()) Warn(note);
 }
 
 absl::Status RunCheckpoints::WithWayBack(const absl::Status& status) const {

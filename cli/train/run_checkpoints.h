@@ -24,7 +24,7 @@
 #include "cli/run/session.h"
 #include "device/comm/communicator.h"
 #include "run/checkpoint/checkpoint_dir.h"
-#include "run/checkpoint/checkpoint_lock.h"
+#include "run/checkpoint/run_directory.h"
 #include "run/config/config.h"
 
 namespace castor::cli {
@@ -37,8 +37,6 @@ class RunCheckpoints {
   // whether this is rank 0.
   RunCheckpoints(std::string resume, bool changed, std::string config_path,
                  const Config* config, bool first);
-  // A run that has saved nothing leaves no directory that it made.
-  ~RunCheckpoints();
   RunCheckpoints(const RunCheckpoints&) = delete;
   RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
@@ -102,7 +100,6 @@ class RunCheckpoints {
   absl::StatusOr<std::string> FindNewest();
   absl::Status Resume(const std::string& path);
   absl::Status PrepareDirectory();
-  absl::Status MoveAside(int64_t last_step);
   // Later steps' checkpoints than this one move aside.
   static int64_t LastStepThatStays(Begin begin, int64_t step);
   absl::Status TrySave(int64_t step);
@@ -112,19 +109,17 @@ class RunCheckpoints {
   const bool changed_;
   const std::string config_path_;
   const Config& config_;
-  const CheckpointDir directory_;
+  RunDirectory run_directory_;
+  const CheckpointDir& directory_;
   const bool first_;               // rank 0
   Session* session_ = nullptr;     // from Restore on
   Communicator* ranks_ = nullptr;  // null: one rank
   Begin begin_ = Begin::kInitial;
   std::string run_id_;
-  std::unique_ptr<CheckpointLock> lock_;  // rank 0's
-  std::vector<std::string> made_;  // directories, which go if nothing comes
-  int64_t saved_step_ = -1;        // the newest
-  int64_t proven_step_ = -1;       // the newest proven one
-  int64_t unproven_ = 0;           // how many are newer than that
+  int64_t saved_step_ = -1;   // the newest
+  int64_t proven_step_ = -1;  // the newest proven one
+  int64_t unproven_ = 0;      // how many are newer than that
   int failed_in_a_row_ = 0;
-  std::string pruning_told_;
 };
 
 }  // namespace castor::cli

@@ -242,11 +242,13 @@ castor_status castor_abort(castor_run* run) {
 }
 
 castor_status castor_save_checkpoint(castor_run* run, const char* directory,
-                                     const char* text, int64_t keep, int lock,
+                                     const char* text, int64_t keep,
+                                     int64_t keep_aside, int lock,
                                      castor_checkpoint* saved) {
   *saved = {};
-  auto made = run->checkpoints->Save(directory, text,
-                                     {.keep = keep, .lock = lock != 0});
+  auto made = run->checkpoints->Save(
+      directory, text,
+      {.keep = keep, .lock = lock != 0, .keep_aside = keep_aside});
   if (!made.ok()) return Tell(made.status());
   run->path = std::move(made->path);
   run->notes = absl::StrJoin(made->notes, "\n");

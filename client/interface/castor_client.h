@@ -198,10 +198,12 @@ typedef struct {
 /* Between steps, by all ranks together: a failure of one is one of all. The
  * strings are valid until the run's next call of one of these. A failure
  * changes nothing of the run. `text` is rank 0's.
- * Saves into a directory, in which the newest `keep` (0: all) stay. `lock`: 0
- * where the file system has no locks. */
+ * Saves into a directory, in which the newest `keep` (0: all) stay. Of the
+ * directories into which other runs' checkpoints moved, the newest `keep_aside`
+ * (0: all) stay. `lock`: 0 where the file system has no locks. */
 castor_status castor_save_checkpoint(castor_run* run, const char* directory,
-                                     const char* text, int64_t keep, int lock,
+                                     const char* text, int64_t keep,
+                                     int64_t keep_aside, int lock,
                                      castor_checkpoint* saved);
 /* Finds a checkpoint, or the newest in a directory, and checks all of it. With
  * `changed`, other settings are no error. */

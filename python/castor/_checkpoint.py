@@ -147,13 +147,17 @@ def save(
     directory: str | os.PathLike[str],
     client_state: Any,
     keep: int | None,
+    keep_aside: int | None,
     lock: bool,
 ) -> str:
     state: dict[str, Any] = {}
 
     def pack() -> str:
-        if keep is not None and keep < 1:
-            raise ValueError(f"castor: keep={keep}: at least 1, or None for all")
+        for name, number in (("keep", keep), ("keep_aside", keep_aside)):
+            if number is not None and number < 1:
+                raise ValueError(
+                    f"castor: {name}={number}: at least 1, or None for all"
+                )
         state.update(_pack(managed, client_state))
         return str(state["generator"])
 
@@ -165,6 +169,7 @@ def save(
             os.fspath(directory),
             json.dumps(state) if managed.rank == 0 else "",
             keep or 0,
+            keep_aside or 0,
             lock,
         )
     except CheckpointError:

@@ -307,6 +307,7 @@ class Engine:
         client_state: Any = None,
         *,
         keep: int | None = None,
+        keep_aside: int | None = None,
         lock: bool = True,
     ) -> str:
         """Saves all that a run needs to go on to the same bits: parameters,
@@ -316,7 +317,7 @@ class Engine:
         The format is that of `castor train`. The checkpoint appears at once, or
         not at all. Until the engine closes, no other run saves into the
         directory; later steps' checkpoints that are there at first are another
-        run's, and move to DIRECTORY.1.
+        run's, and move to DIRECTORY.1, which a warning tells with its size.
 
         On several ranks all of them call it with the same arguments, and write
         their shares at the same time; a failure of one is one of all. Buffers
@@ -328,6 +329,8 @@ class Engine:
             client_state: what the program wants back, such as its place in the
                 data; of types that JSON has.
             keep: how many of the newest checkpoints stay; None: all.
+            keep_aside: how many of the directories DIRECTORY.1, DIRECTORY.2, ...
+                stay, the newest; None: all. A warning tells of each that goes.
             lock: False where the file system has no locks, and no other run
                 saves into the directory.
 
@@ -337,7 +340,9 @@ class Engine:
         Raises:
             CheckpointError: it cannot be saved; the run can go on.
         """
-        return _checkpoint.save(self._managed, directory, client_state, keep, lock)
+        return _checkpoint.save(
+            self._managed, directory, client_state, keep, keep_aside, lock
+        )
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], *, changed: bool = False

@@ -170,8 +170,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "save_checkpoint",
           [](Run& run, const std::string& directory, const std::string& text,
-             int64_t keep, bool lock) {
-            return run.session->SaveCheckpoint(directory, text, keep, lock);
+             int64_t keep, int64_t keep_aside, bool lock) {
+            return run.session->SaveCheckpoint(directory, text, keep,
+                                               keep_aside, lock);
           },
           Release())
       .def(

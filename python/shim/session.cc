@@ -397,10 +397,11 @@ std::vector<std::string> Session::Exchange(const std::string& what,
 
 Checkpoint Session::SaveCheckpoint(const std::string& directory,
                                    const std::string& text, int64_t keep,
-                                   bool lock) {
+                                   int64_t keep_aside, bool lock) {
   castor_checkpoint saved;
-  account_->Check(Core().save_checkpoint(
-      Open(), directory.c_str(), text.c_str(), keep, lock ? 1 : 0, &saved));
+  account_->Check(Core().save_checkpoint(Open(), directory.c_str(),
+                                         text.c_str(), keep, keep_aside,
+                                         lock ? 1 : 0, &saved));
   return CopyOf(saved);
 }
 

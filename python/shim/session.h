@@ -100,7 +100,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // See castor_client.h. The client's text is TakeCheckpoint's caller's to
   // read.
   Checkpoint SaveCheckpoint(const std::string& directory,
-                            const std::string& text, int64_t keep, bool lock);
+                            const std::string& text, int64_t keep,
+                            int64_t keep_aside, bool lock);
   Checkpoint FindCheckpoint(const std::string& path, bool changed);
   void TakeCheckpoint();
   void Trace(const std::string& path, const std::string& title,

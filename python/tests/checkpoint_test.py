@@ -126,6 +126,26 @@ class Resume(unittest.TestCase):
             self.assertIn("gradient_accumulation_steps", str(told[0].message))
             self.assertEqual(engine.global_steps, 1)
 
+    def test_another_runs_checkpoints_move_aside(self) -> None:
+        for earlier in (1, 2, 3):
+            with engine_of(Net()) as engine, warnings.catch_warnings(
+                record=True
+            ) as told:
+                warnings.simplefilter("always")
+                one_step(engine, X)
+                engine.save_checkpoint(self.folder / "run", keep_aside=1)
+            words = [str(warning.message) for warning in told]
+            moved = [w for w in words if "moved to" in w]
+            removed = [w for w in words if "removed" in w]
+            self.assertEqual(len(moved), earlier > 1, words)
+            self.assertEqual(len(removed), earlier > 2, words)
+        aside = sorted(path.name for path in self.folder.glob("run.*"))
+        self.assertEqual(aside, ["run.2"])
+        with engine_of(Net()) as engine:
+            one_step(engine, X)
+            with self.assertRaisesRegex(ValueError, "keep_aside=0: at least 1"):
+                engine.save_checkpoint(self.folder / "run", keep_aside=0)
+
     def test_another_models_buffers(self) -> None:
         class More(Noisy):
             def __init__(self) -> None:

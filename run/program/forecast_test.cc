@@ -30,7 +30,9 @@ TEST(Forecast, SaysWhatBindsAndHowBusyEachResourceIs) {
 
 TEST(Forecast, SaysWhereBlocksGetTheirAddresses) {
   StepTrace trace;
-  trace.chunks = {{.payload_bytes = 1024}, {.payload_bytes = 512}};
+  trace.chunks.resize(2);
+  trace.chunks[0].payload_bytes = 1024;
+  trace.chunks[1].payload_bytes = 512;
   trace.ops.resize(1);
   trace.ops[0].chunks = {{ChunkId(0)}, {ChunkId(1)}};
   PlanRequest request;
