@@ -139,11 +139,11 @@ absl::StatusOr<std::string> ClientCheckpoints::Open(bool changed,
         "): set them to what they were, or say that they changed (in PyTorch: "
         "changed=True)"));
   }
-  found->step = metadata.state.trainer.step;
+  found_state_ = metadata.state.trainer;
+  found->step = found_state_.step;
   found->text = std::move(metadata.client);
   const bool same_run = found->text.has_value() && found->differences.empty();
   found_run_id_ = same_run ? metadata.run.id : NewSaveId();
-  found_step_ = found->step;
   return absl::StrCat(absl::Hex(identity));
 }
 
@@ -186,9 +186,9 @@ absl::Status ClientCheckpoints::Take() {
   if (source == nullptr) {
     return absl::FailedPreconditionError("no checkpoint was found to take");
   }
-  CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_step_));
+  CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_state_));
   run_id_ = found_run_id_;
-  loaded_step_ = found_step_;
+  loaded_step_ = found_state_.step;
   // What was saved since is of later steps of another run.
   claimed_ = nullptr;
   return absl::OkStatus();

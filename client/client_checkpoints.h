@@ -98,7 +98,7 @@ class ClientCheckpoints {
   const Config config_;
   std::string run_id_;
   std::unique_ptr<CheckpointSource> found_;  // not taken yet
-  int64_t found_step_ = 0;
+  TrainerState found_state_;
   std::string found_run_id_;
   int64_t loaded_step_ = -1;               // -1: it began with step 0
   std::unique_ptr<RunDirectory> claimed_;  // rank 0's; null: none

@@ -51,7 +51,7 @@ absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
     script.EndMicroBatch();
   }
   StepTrace trace = script.MakeTrace(labels, run.accumulate());
-  trace.global_norm = run.options_.gradient_clipping > 0;
+  trace.global_norm = run.options_.needs_norm();
 
   PlanRequest request = run.planner_.Request(trace, run.host_reserved_bytes_);
   const bool unlimited = budget.bytes >= kUnlimitedBytes;

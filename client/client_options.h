@@ -30,8 +30,16 @@ struct ClientOptions {
   DType dtype = DType::kFloat32;  // of parameters and gradients: fp32 or bf16
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   double gradient_clipping = 0;  // largest global norm; 0: none
+  // A step with a gradient that is not finite is undone where there is
+  // clipping; this has all updates wait for that without clipping too.
+  bool undoes_not_finite = false;
+  // So many such steps in a row are an error of the last one's Step.
+  int64_t max_skipped_steps = 1;
   int64_t micro_batches = 1;
-  // The learning rate of a step; steps are counted from 1.
+  // Whether updates wait for all gradients.
+  bool needs_norm() const { return gradient_clipping > 0 || undoes_not_finite; }
+  // The learning rate of an update; updates are counted from 1, without those
+  // that were undone.
   std::function<double(int64_t step)> learning_rate;
   MemoryOptions memory;
   double bus_bytes_per_s = 0;  // 0: as fast as memory is

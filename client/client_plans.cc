@@ -77,7 +77,7 @@ absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
 void ClientRun::Trace(ClientProgram& program) {
   const StepTrace before = std::move(program.trace);
   program.trace = program.script.MakeTrace(label_names_, accumulate());
-  program.trace.global_norm = options_.gradient_clipping > 0;
+  program.trace.global_norm = options_.needs_norm();
   program.host_bytes = host_reserved_bytes_;
   program.plan = nullptr;
   if (before.measured) {

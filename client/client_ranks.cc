@@ -72,7 +72,9 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
 absl::Status ClientRun::MeetBetweenSteps(RankCall call,
                                          absl::string_view what) {
   const std::lock_guard lock(mutex_);
-  CASTOR_RETURN_IF_ERROR(failure_);
+  const bool mends = spoiled_ && (call == RankCall::kFindCheckpoint ||
+                                  call == RankCall::kTakeCheckpoint);
+  if (!mends) CASTOR_RETURN_IF_ERROR(failure_);
   if (in_step()) {
     return absl::FailedPreconditionError(
         absl::StrCat("a run ", CallName(call),
@@ -201,7 +203,12 @@ absl::Status ClientRun::MeetAtEnd(RankCall call, int64_t what, int64_t begin,
 }
 
 absl::Status ClientRun::MeetToBegin(bool training) {
-  if (!shared()) return absl::OkStatus();
+  const std::string spoiled = FindSpoiled();
+  if (!spoiled.empty()) {
+    spoiled_ = true;
+    failure_ = absl::OutOfRangeError(spoiled);
+  }
+  if (!shared()) return failure_;
   RankReport report = {
       .call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
       .loose = followed_ == nullptr};
@@ -211,8 +218,15 @@ absl::Status ClientRun::MeetToBegin(bool training) {
     report.what = static_cast<int64_t>(HashName(rate.data(), rate.size()));
     report.SetUse(rate);
   }
+  if (!spoiled.empty()) AddFailure(failure_, &report);
   std::vector<RankReport> all;
   CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].code == 0) continue;
+    spoiled_ = true;
+    return failure_ = absl::OutOfRangeError(
+               absl::StrCat("rank ", r, ": ", all[r].text));
+  }
   for (const RankReport& rank : all) {
     if (rank.loose != 0) return Told(Record());
   }

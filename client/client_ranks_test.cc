@@ -86,6 +86,13 @@ absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
     if (step >= 4 && rank + 1 == setting.world_size) {
       client.TakeMore(setting.more);
     }
+    if (step == setting.ways.tries_in_vain) {
+      const absl::Status tried = client.TryInVain(setting.ways, step);
+      if (!tried.ok()) {
+        outcome->refused = run->refused();
+        return tried;
+      }
+    }
     auto loss = client.Step(step, fails ? setting.fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.Step(step);
     if (absl::IsAborted(loss.status())) loss = client.Step(step);

@@ -90,8 +90,8 @@ absl::Status ClientRun::Begin(bool training) {
     planner_.TellGate(*optimizer_);
     speculates_ = planner_.may_speculate() && !gave_other_rate_;
     begun_rate_ = expected_rate();
-    optimizer_->BeginStep({.number = steps_ + 1, .lr = begun_rate_}, tag_step_,
-                          /*loss_scale=*/1, speculates_);
+    optimizer_->BeginStep({.number = NextUpdate(), .lr = begun_rate_},
+                          tag_step_, /*loss_scale=*/1, speculates_);
   } else {
     before_.plan = 0;
   }
@@ -348,7 +348,36 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
   step_end_before_ = std::exchange(step_end_, end);
   reporter_.EndStep(steps_, /*warmup=*/!following());
   script_.reset();
-  return absl::OkStatus();
+  return SettleOutcome();
+}
+
+// The next update is numbered by it, so the client's thread waits; updates may
+// still run then.
+absl::Status ClientRun::SettleOutcome() {
+  if (!options_.needs_norm()) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
+  const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
+  if (!not_finite.has_value()) {
+    skipped_in_a_row_ = 0;
+    return absl::OkStatus();
+  }
+  ++skipped_steps_;
+  return ++skipped_in_a_row_ < options_.max_skipped_steps
+             ? absl::OkStatus()
+             : NotFiniteStatus(steps_, layout_.parameter(*not_finite).name,
+                               skipped_in_a_row_);
+}
+
+std::string ClientRun::FindSpoiled() {
+  if (!optimizer_->broke_before()) return "";
+  device_->Synchronize(device_->NowAll()).IgnoreError();
+  const std::string value = FindNotFinite(parameters_, *store_);
+  return absl::StrCat(
+      "after step ", steps_, ", ",
+      value.empty() ? "a parameter or its states are not finite" : value,
+      ": a gradient was not finite, and without gradient_clipping updates do "
+      "not wait for all of them; load a checkpoint, and set gradient_clipping, "
+      "or \"on_nonfinite_undo\": true");
 }
 
 absl::Status ClientRun::Update(std::optional<double> learning_rate) {
@@ -466,8 +495,8 @@ absl::Status ClientRun::Restore(ChunkId chunk) {
 
 absl::Status ClientRun::Abort() {
   const std::lock_guard lock(mutex_);
-  CASTOR_RETURN_IF_ERROR(failure_);
   if (!in_step()) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(failure_);
   CASTOR_RETURN_IF_ERROR(MeetToAbort());
   const absl::Status undone = Undo();
   given_up_ = false;

@@ -120,9 +120,9 @@ class ClientRun final : public ObservedRun {
   // steps, by all ranks together. Save drains, and says in `metadata` how far
   // the run has come. Errors are SaveCheckpoint's.
   absl::Status Save(const std::string& path, CheckpointMetadata metadata);
-  // Takes all values and states from `source`, and goes on after `step`. A
+  // Takes all values and states from `source`, and goes on after state.step. A
   // failure of `source`, of any rank's, ends the run.
-  absl::Status Restore(ParameterSource& source, int64_t step);
+  absl::Status Restore(ParameterSource& source, const TrainerState& state);
 
   // Between steps, before something that all ranks do together about the same:
   // FailedPrecondition on all ranks where one of them does something else, or
@@ -135,6 +135,9 @@ class ClientRun final : public ObservedRun {
   // Equal names have equal labels.
   LabelId Label(absl::string_view name);
 
+  // OutOfRange: a gradient was not finite in a step without clipping, which
+  // nothing can undo. Only a checkpoint can be taken then. It is told one or
+  // two steps later, on a GPU not at all.
   absl::Status Begin(bool training);
   // Ends the use at hand and begins another, of `parameters` (in any order,
   // each once). `addresses` [parameters]: where they lie until it ends,
@@ -149,7 +152,10 @@ class ClientRun final : public ObservedRun {
                                       bool last);
   // Gradients that were not handed in are zeros.
   absl::Status EndBackward();
-  // The update, after all micro batches. Absent: the options' rate.
+  // The update, after all micro batches. Absent: the options' rate. OutOfRange:
+  // a gradient was not finite, and max_skipped_steps in a row were so. The step
+  // is over, parameters and states are what they were when it began, and
+  // another step may follow.
   absl::Status Step(std::optional<double> learning_rate = {});
   absl::Status EndEvaluation();
   // Puts parameters and states back to where the step at hand began, after
@@ -185,8 +191,9 @@ class ClientRun final : public ObservedRun {
 
   DType dtype() const { return options_.dtype; }
   int64_t micro_batches() const { return options_.micro_batches; }
-  int64_t steps() const { return steps_; }
-  double learning_rate() const { return options_.learning_rate(steps_ + 1); }
+  int64_t steps() const { return steps_; }  // those that were undone, too
+  int64_t skipped_steps() const { return skipped_steps_; }
+  double learning_rate() const { return options_.learning_rate(NextUpdate()); }
   double expected_rate() const {
     return expected_rate_.value_or(learning_rate());
   }
@@ -324,6 +331,11 @@ class ClientRun final : public ObservedRun {
   void ForgetMicroBatch();
 
   absl::Status Update(std::optional<double> learning_rate);
+  int64_t NextUpdate() const { return steps_ - skipped_steps_ + 1; }
+  // What became of the step's gradients, where updates wait for that.
+  absl::Status SettleOutcome();
+  // Why nothing can be trained any more; "" if that is not so.
+  std::string FindSpoiled();
   absl::Status ActAtEnd(Moment end);
   absl::Status Restore(ChunkId chunk);
   absl::Status Undo();
@@ -425,7 +437,10 @@ class ClientRun final : public ObservedRun {
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
-  absl::Status failure_;  // of the run, for good
+  int64_t skipped_steps_ = 0;  // of these: undone
+  int64_t skipped_in_a_row_ = 0;
+  absl::Status failure_;  // of the run, for good unless it is spoiled
+  bool spoiled_ = false;  // a checkpoint makes it good
   // On several ranks: all of them know that the step at hand is given up. What
   // this one's latest failed call said of it.
   bool given_up_ = false;

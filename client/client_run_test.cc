@@ -80,6 +80,13 @@ absl::StatusOr<Outcome> Train(const Model& model, const ClientOptions& options,
   Outcome outcome;
   std::vector<Client::Loss> losses;
   for (int64_t step = 1; step <= kSteps; ++step) {
+    if (step == ways.tries_in_vain) {
+      const absl::Status tried = client.TryInVain(ways, step);
+      if (!tried.ok()) {
+        if (refused != nullptr) *refused = run->refused();
+        return tried;
+      }
+    }
     const bool fails = step == 3 || step == kSteps - 1;
     auto loss = client.QueueStep(step, fails ? fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);

@@ -132,12 +132,12 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
                      gradients, ") take ", host_needed));
   }
   stats_.device_budget_bytes = memory.device_bytes;
-  planner_.Begin({.memory = &memory,
-                  .layout = &layout_,
-                  .updates_wait = options_.gradient_clipping > 0 &&
-                                  options_.rule->updates_aside(),
-                  .returning_state_bytes =
-                      memory.host_bytes < kUnlimitedBytes ? states : 0});
+  planner_.Begin(
+      {.memory = &memory,
+       .layout = &layout_,
+       .updates_wait = options_.needs_norm() && options_.rule->updates_aside(),
+       .returning_state_bytes =
+           memory.host_bytes < kUnlimitedBytes ? states : 0});
   return absl::OkStatus();
 }
 
@@ -147,6 +147,7 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   OptimizerOptions optimizer = {.rule = options_.rule,
                                 .gradient_clipping = options_.gradient_clipping,
                                 .micro_batches = options_.micro_batches,
+                                .skips_not_finite = options_.needs_norm(),
                                 .weight_decay = {}};
   for (const ClientParameter& parameter : parameters) {
     optimizer.weight_decay.push_back(parameter.weight_decay);

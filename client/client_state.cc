@@ -14,14 +14,15 @@ absl::Status ClientRun::Save(const std::string& path,
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(CheckFilled());
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
-  metadata.state.trainer.step = steps_;
+  metadata.state.trainer = {.step = steps_, .skipped_steps = skipped_steps_};
   metadata.client_world_size = layout_.world_size;
   return SaveCheckpoint(path, parameters_, *store_, metadata, managed_.ranks());
 }
 
-absl::Status ClientRun::Restore(ParameterSource& source, int64_t step) {
-  CASTOR_RETURN_IF_ERROR(
-      MeetBetweenSteps(RankCall::kTakeCheckpoint, absl::StrCat("step ", step)));
+absl::Status ClientRun::Restore(ParameterSource& source,
+                                const TrainerState& state) {
+  CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kTakeCheckpoint,
+                                          absl::StrCat("step ", state.step)));
   const std::lock_guard lock(mutex_);
   // What the device holds is where the last plan left it.
   followed_ = nullptr;
@@ -30,14 +31,18 @@ absl::Status ClientRun::Restore(ParameterSource& source, int64_t step) {
     CASTOR_RETURN_IF_ERROR(Told(Evict(ChunkId(i))));
   }
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  optimizer_->ForgetBroken();
   absl::Status filled = FillChunks(parameters_, *store_, source);
   if (shared()) {
     filled = AgreeOnStatus(*managed_.ranks(), "values of a checkpoint", filled);
   }
+  if (std::exchange(spoiled_, false)) failure_ = absl::OkStatus();
   failure_.Update(filled);
   CASTOR_RETURN_IF_ERROR(Told(failure_));
   filled_.assign(filled_.size(), true);
-  steps_ = step;
+  steps_ = state.step;
+  skipped_steps_ = state.skipped_steps;
+  skipped_in_a_row_ = 0;
   return absl::OkStatus();
 }
 

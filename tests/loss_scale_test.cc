@@ -166,7 +166,7 @@ TEST(LossScale, EndsTrainingWhereItCannotSink) {
     c.steps = 3;
     c.after_step = [](Trainer& trainer, int64_t step) {
       absl::Status drained = trainer.Drain();
-      EXPECT_EQ(trainer.out_of_scale().ok(), step < 3);
+      EXPECT_EQ(trainer.cannot_go_on().ok(), step < 3);
       return drained;
     };
     const auto until = RunTraining(c);

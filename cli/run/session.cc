@@ -238,7 +238,9 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
   options.optimizer = {.rule = optimizer.rule,
                        .gradient_clipping = config.gradient_clipping,
                        .micro_batches = config.gradient_accumulation_steps,
+                       .skips_not_finite = config.undoes_nonfinite(),
                        .weight_decay = {}};
+  options.max_skipped_steps = config.nonfinite_steps_to_end();
   options.weight_decay = [optimizer](const Parameter& parameter) {
     return MatchesAnyPattern(optimizer.no_decay, parameter.name)
                ? 0.0

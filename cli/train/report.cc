@@ -147,7 +147,12 @@ std::string ProgressLine(const Config& config, const RunReport& report,
       last.warmup ? "  (warm-up)" : "");
 }
 
-std::string OverflowLine(const StepReport& step) {
+std::string OverflowLine(const Config& config, const StepReport& step) {
+  if (!config.fp16.enabled) {
+    return absl::StrFormat(
+        "step %d  skipped: the gradient of \"%s\" is not finite", step.step,
+        step.overflow);
+  }
   return absl::StrFormat(
       "step %d  skipped: the gradient of \"%s\" is not finite at a loss scale "
       "of %.12g%s",
@@ -174,6 +179,9 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   if (!report.evaluations.empty()) {
     row("validation loss, last",
         absl::StrFormat("%.4f", report.evaluations.back().second));
+  }
+  if (!config.fp16.enabled && report.steps.skipped() > 0) {
+    row("steps skipped", absl::StrCat(report.steps.skipped()));
   }
   if (config.fp16.enabled && !report.steps.empty()) {
     row("loss scale, last", absl::StrFormat("%.12g (%d steps skipped)",

@@ -83,7 +83,7 @@ std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent);
 
 // The line that tells of a step that was skipped.
-std::string OverflowLine(const StepReport& step);
+std::string OverflowLine(const Config& config, const StepReport& step);
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
                        const RunReport& report);

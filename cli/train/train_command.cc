@@ -186,7 +186,7 @@ absl::Status TrainRun::Loop() {
         first_ && !note.empty()) {
       std::fprintf(stderr, "castor: %s\n", note.c_str());
     }
-    if (const absl::Status& why = trainer.out_of_scale(); !why.ok()) {
+    if (const absl::Status& why = trainer.cannot_go_on(); !why.ok()) {
       return EndInOrder(why);
     }
     if (!trained.ok()) {
@@ -289,7 +289,7 @@ void TrainRun::PrintProgress(bool all) {
   for (const StepReport& step : std::exchange(unprinted_, {})) {
     since_print_.Add(step);
     if (!step.overflow.empty()) {
-      std::printf("%s\n", OverflowLine(step).c_str());
+      std::printf("%s\n", OverflowLine(config_, step).c_str());
     }
     if (step.step % config_.steps_per_print == 0 || step.step == 1) print();
   }
@@ -317,10 +317,12 @@ void TrainRun::JudgeEnd() {
   if (step == config_.steps && trainer.state().skipped_steps == step) {
     report_.ended = kFailed;
     report_.error = absl::StrCat(
-        "nothing was trained: each of the ", step,
-        " steps was skipped, since its gradients are beyond fp16's range; "
-        "set fp16.loss_scale to 0, a scale that follows them, or train in "
-        "bf16");
+        "nothing was trained: each of the ", step, " steps was skipped, since ",
+        config_.fp16.enabled
+            ? "its gradients are beyond fp16's range; set fp16.loss_scale to "
+              "0, a scale that follows them, or train in bf16"
+            : "a gradient was not finite; lower the learning rate, or look at "
+              "the data");
   }
 }
 

@@ -53,6 +53,12 @@ castor_status Tell(castor_run* run, const absl::Status& status) {
   return Tell(status, &refused);
 }
 
+// Of castor_begin and castor_step, where what is not finite has its own status.
+castor_status TellOfStep(castor_run* run, const absl::Status& status) {
+  const castor_status told = Tell(run, status);
+  return absl::IsOutOfRange(status) ? CASTOR_NOT_FINITE : told;
+}
+
 absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
   const auto count = static_cast<int64_t>(run->run->layout().parameters.size());
   if (parameter >= 0 && parameter < count) return absl::OkStatus();
@@ -179,7 +185,7 @@ int64_t castor_label(castor_run* run, const char* name) {
 }
 
 castor_status castor_begin(castor_run* run, int training) {
-  return Tell(run, run->run->Begin(training != 0));
+  return TellOfStep(run, run->run->Begin(training != 0));
 }
 
 castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
@@ -218,7 +224,8 @@ castor_status castor_end_backward(castor_run* run) {
 castor_status castor_step(castor_run* run, double learning_rate) {
   const absl::Status stepped = run->run->Step(
       learning_rate < 0 ? std::optional<double>() : learning_rate);
-  if (stepped.ok() && run->trace != nullptr) {
+  const bool over = stepped.ok() || absl::IsOutOfRange(stepped);
+  if (over && run->trace != nullptr) {
     // What is still to come of the last step belongs to it.
     if (run->run->steps() == run->last_traced_step) {
       const absl::Status drained = run->run->Drain();
@@ -226,7 +233,7 @@ castor_status castor_step(castor_run* run, double learning_rate) {
     }
     run->trace->OnResult(run->run->report());
   }
-  return Tell(run, stepped);
+  return TellOfStep(run, stepped);
 }
 
 void castor_expect_rate(castor_run* run, double learning_rate) {
@@ -419,6 +426,7 @@ const char* castor_summary(castor_run* run) {
   summary["world_size"] = castor_world_size(run);
   summary["rank"] = castor_rank(run);
   summary["steps"] = run->run->steps();
+  summary["skipped_steps"] = run->run->skipped_steps();
   summary["recorded_steps"] = stats.recorded_steps;
   summary["plans"] = stats.plans;
   summary["predicted_step_seconds"] =

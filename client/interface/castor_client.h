@@ -59,6 +59,10 @@ typedef enum {
   /* Only this try of the step failed: it does something else, or takes more
    * memory, than steps before it. After castor_abort it may be run again. */
   CASTOR_AGAIN = 4,
+  /* A gradient was not finite. From castor_step: the step is over and has
+   * changed nothing; more steps may follow. From castor_begin: parameters are
+   * spoiled, and only a checkpoint can be taken. */
+  CASTOR_NOT_FINITE = 5,
 } castor_status;
 
 /* What the calling thread's last failed call says: one line. Valid until the

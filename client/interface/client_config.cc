@@ -45,6 +45,8 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
       .dtype = config.dtype(),
       .rule = config.optimizer.rule,
       .gradient_clipping = config.gradient_clipping,
+      .undoes_not_finite = config.undoes_nonfinite(),
+      .max_skipped_steps = config.nonfinite_steps_to_end(),
       .micro_batches = config.gradient_accumulation_steps,
       .learning_rate =
           [scheduler = config.scheduler, lr = config.optimizer.lr](

@@ -119,19 +119,25 @@ inline Model RandomModel(std::mt19937& random) {
   return model;
 }
 
-// How a run is planned, and where its learning rates come from, which must not
-// change what it computes.
+// How a run is planned, where its learning rates come from, and which steps are
+// undone, which must not change what it computes.
 struct Ways {
   PlanningOptions planning = ClientOptions().planning;
   // The step from which on the schedule has another rate than is given.
   int64_t gives_rate_from = std::numeric_limits<int64_t>::max();
   bool expects_rate = false;  // says before a step which rate it will give
+  // Another try of this step comes before it, with a gradient that is not
+  // finite; 0: none does. The try is an error, or it is `skipped`.
+  int64_t tries_in_vain = 0;
+  bool skipped = false;
 
   bool gives_rate() const {
     return gives_rate_from < std::numeric_limits<int64_t>::max();
   }
   void Change(ClientOptions* options) const {
     options->planning = planning;
+    options->undoes_not_finite = tries_in_vain > 0;
+    options->max_skipped_steps = skipped ? 2 : 1;
     options->learning_rate = [from = gives_rate_from](int64_t step) {
       return step < from ? kRate : 2 * kRate;
     };
@@ -162,6 +168,8 @@ inline Ways RandomWays(std::mt19937& random, int64_t steps) {
   }
   if (random() % 2 == 0) ways.gives_rate_from = 1 + random() % steps;
   ways.expects_rate = random() % 2 == 0;
+  if (random() % 2 == 0) ways.tries_in_vain = 1 + random() % steps;
+  ways.skipped = random() % 2 == 0;
   return ways;
 }
 
@@ -199,6 +207,19 @@ class Client {
     if (!ways.gives_rate()) return;
     rate_ = kRate;
     expects_rate_ = ways.expects_rate;
+  }
+  // A step with a gradient that is not finite, on the last rank, as `ways` has
+  // it, and which leaves no trace.
+  absl::Status TryInVain(const Ways& ways, int64_t step) {
+    not_finite_ = rank_ + 1 == world_size_;
+    absl::Status tried = QueueStep(step).status();
+    // It may be recorded the second time (see Train).
+    if (absl::IsAborted(tried)) tried = QueueStep(step).status();
+    not_finite_ = false;
+    if (ways.skipped || !absl::IsOutOfRange(tried)) return tried;
+    EXPECT_NE(tried.message().find("is not finite (\"w"), std::string::npos)
+        << tried;
+    return absl::OkStatus();
   }
   // Bytes that it takes for itself in each use of this step from now on.
   void TakeMore(int64_t bytes) { more_ = bytes; }
@@ -446,7 +467,9 @@ class Client {
           Take(layer.temporary + step * layer.growth + more_));
       const auto first = std::make_shared<std::vector<float>>(elements);
       const auto rest = std::make_shared<std::vector<float>>(elements);
+      const bool spoils = not_finite_ && i == 0;
       machine_->Compute([=, in = inputs[k], in_parts = layer.in_parts] {
+        if (spoils) (*first)[0] = std::numeric_limits<float>::infinity();
         for (int64_t e = 0; e < kWidth; ++e) {
           (*(in_parts && e % 2 == 1 ? rest : first))[e % elements] +=
               (*dy)[e] * (*in)[e];
@@ -484,6 +507,7 @@ class Client {
   }
 
   const Model& model_;
+  bool not_finite_ = false;  // gradients of the step at hand
   ClientRun* const run_;
   const int rank_, world_size_;
   Machine on_thread_;

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from castor._engine import Engine, initialize
 from castor._generator import generator_seed
 from castor._plan import Plan, plan
-from castor._refused import CheckpointError, Refused, StepUndone
+from castor._refused import CheckpointError, NonFiniteError, Refused, StepUndone
 from castor._zero_init import ZeroInit
 
 __all__ = [
     "CheckpointError",
     "Engine",
+    "NonFiniteError",
     "Plan",
     "Refused",
     "StepUndone",
@@ -36,7 +37,15 @@ __all__ = [
     "wrap",
 ]
 # As tracebacks and pages name them.
-for _public in (CheckpointError, Engine, Plan, Refused, StepUndone, ZeroInit):
+for _public in (
+    CheckpointError,
+    Engine,
+    NonFiniteError,
+    Plan,
+    Refused,
+    StepUndone,
+    ZeroInit,
+):
     _public.__module__ = __name__
 
 if TYPE_CHECKING:

@@ -159,7 +159,7 @@ class Engine:
 
     @property
     def global_steps(self) -> int:
-        """The updates done so far."""
+        """The steps so far, with those that were undone (`NonFiniteError`)."""
         return self._run.steps
 
     @property

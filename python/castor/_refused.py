@@ -66,6 +66,19 @@ class StepUndone(RuntimeError):
     """
 
 
+class NonFiniteError(RuntimeError):
+    """A gradient was not finite; the message names the first parameter.
+
+    With `gradient_clipping`, or `"on_nonfinite_undo": true`, the step was undone:
+    parameters, optimizer states and the count of updates are what they were, and
+    the engine can go on, be saved and be evaluated. Without them the error comes
+    a step or two later, when a parameter itself is not finite: then only
+    `Engine.load_checkpoint` makes the engine good again. With
+    `"on_nonfinite": "skip"` it is raised after `max_skipped_steps` such steps in
+    a row.
+    """
+
+
 class CheckpointError(RuntimeError):
     """A checkpoint that cannot be saved or loaded. Files that were there, the
     model and the optimizer are as they were."""

@@ -14,7 +14,7 @@ from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._gpu import move_buffers
 from castor._inputs import call_with, copied, description, loss_of
 from castor._managed import Managed
-from castor._refused import Refused, StepUndone, first_line
+from castor._refused import NonFiniteError, Refused, StepUndone, first_line
 
 _Result = TypeVar("_Result")
 
@@ -238,9 +238,12 @@ class Steps:
             self.abort()
             refusal = self._run.take_refusal()
             undone = self._run.take_again()
-            if refusal is None and not undone:
+            not_finite = self._run.take_not_finite()
+            if refusal is None and not undone and not not_finite:
                 raise
             what = first_line(error)
         # Outside the handler, so that the error does not keep the failed pass's
         # tensors.
-        raise StepUndone(what) if refusal is None else Refused(refusal)
+        if refusal is not None:
+            raise Refused(refusal)
+        raise StepUndone(what) if undone else NonFiniteError(what)

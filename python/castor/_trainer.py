@@ -11,7 +11,7 @@ from torch import nn
 
 from castor._engine import Engine, initialize
 from castor._inputs import copied
-from castor._refused import StepUndone
+from castor._refused import NonFiniteError, StepUndone
 from castor._state import state_to_save
 from castor._trainer_config import check_arguments, check_schedule, merged
 from castor._zero_init import Config, active_config
@@ -402,10 +402,17 @@ class Trainer(transformers.Trainer):
 
     def _update(self, learning_rate: float) -> None:
         try:
-            self.engine.step(learning_rate, last=True)
-        except StepUndone:
-            self._again()
-            self.engine.step(learning_rate, last=True)
+            try:
+                self.engine.step(learning_rate, last=True)
+            except StepUndone:
+                self._again()
+                self.engine.step(learning_rate, last=True)
+        except NonFiniteError:
+            # The step was undone: what was trained until then is kept.
+            self._inputs.clear()
+            if self.args.save_strategy != transformers.trainer_utils.SaveStrategy.NO:
+                self._save_checkpoint(self.model, None)
+            raise
         self._inputs.clear()
 
     def _give_up(self) -> None:

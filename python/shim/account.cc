@@ -37,6 +37,7 @@ void Account::Check(castor_status status) {
   if (status == CASTOR_OK) return;
   const std::string message = Core().error();
   if (status == CASTOR_AGAIN) again_ = true;
+  if (status == CASTOR_NOT_FINITE) not_finite_ = true;
   if (status == CASTOR_REFUSED) {
     const castor_refusal last = Core().last_refusal();
     std::lock_guard<std::mutex> lock(refusing_);

@@ -60,6 +60,8 @@ class Account {
   }
   // Whether a call since the last call of this gave CASTOR_AGAIN.
   bool TakeAgain() { return again_.exchange(false); }
+  // The same of CASTOR_NOT_FINITE.
+  bool TakeNotFinite() { return not_finite_.exchange(false); }
   // The first refusal since the last call of this.
   std::optional<Refusal> TakeRefusal();
 
@@ -72,6 +74,7 @@ class Account {
   const int forks_ = ForksSinceStart();
   std::atomic<int64_t> claimed_bytes_{0};
   std::atomic<bool> again_{false};
+  std::atomic<bool> not_finite_{false};
   std::mutex refusing_;
   std::optional<Refusal> refusal_;
 };

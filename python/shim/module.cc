@@ -194,6 +194,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "end_trace", [](Run& run) { run.session->EndTrace(); }, Release())
       .def("take_again", [](Run& run) { return run.session->TakeAgain(); })
+      .def("take_not_finite",
+           [](Run& run) { return run.session->TakeNotFinite(); })
       .def_property_readonly(
           "claimed_bytes",
           [](Run& run) { return run.session->claimed_bytes(); })

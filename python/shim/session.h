@@ -119,6 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string Summary();
   std::optional<Refusal> TakeRefusal() { return account_->TakeRefusal(); }
   bool TakeAgain() { return account_->TakeAgain(); }
+  bool TakeNotFinite() { return account_->TakeNotFinite(); }
   int64_t claimed_bytes() const { return account_->claimed_bytes(); }
 
   // Called by the dispatcher's fallback: makes the parameters `ids`, in the

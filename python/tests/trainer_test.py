@@ -234,7 +234,31 @@ class Training(TrainerTest):
         self.assertEqual(trainer.model.lm_head.weight.dtype, torch.bfloat16)
 
 
+class Failing(castor.Trainer):
+    """Has a loss that is no number in its third step."""
+
+    def compute_loss(self, *args: Any, **more: Any) -> Any:
+        loss = super().compute_loss(*args, **more)
+        return loss * float("nan") if self.state.global_step == 2 else loss
+
+
 class Resuming(TrainerTest):
+    def test_what_was_trained_before_a_gradient_that_is_not_finite(self) -> None:
+        def values(trainer: Any) -> list[bytes]:
+            self.assertEqual(trainer.state.global_step, 6)
+            return [bytes_of(v) for v in trainer.engine.state_dict().values()]
+
+        whole = self.trainer()
+        whole.train()
+        expected = values(whole)
+        more = dict(save_strategy="steps", save_steps=100)
+        with self.assertRaisesRegex(castor.NonFiniteError, "is not finite"):
+            self.trainer(Failing, **more).train()
+        again = self.trainer(**more)
+        again.train(resume_from_checkpoint=True)
+        self.assertEqual(again.engine.summary()["skipped_steps"], 1)
+        self.assertTrue(values(again) == expected)
+
     def test_bits_of_the_run_that_was_not_interrupted(self) -> None:
         def finish(trainer: Any, **more: Any) -> list[bytes]:
             # Dropout has to go on where it was, too.

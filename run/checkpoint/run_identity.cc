@@ -13,7 +13,8 @@ namespace {
 void LeaveOut(const Config& config, nlohmann::json* json) {
   for (const char* key :
        {"steps", "eval_interval", "eval_batches", "checkpoint", "memory",
-        "network", "steps_per_print",
+        "network", "steps_per_print", "on_nonfinite", "max_skipped_steps",
+        "on_nonfinite_undo",
         // This follows from the batch sizes and the number of ranks.
         "gradient_accumulation_steps"}) {
     json->erase(key);

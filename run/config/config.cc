@@ -24,6 +24,7 @@ namespace castor {
 namespace {
 
 using config_names::kDevices;
+using config_names::kOnNonFinites;
 using config_names::kOnSaveErrors;
 using config_names::kSchedulers;
 using config_names::kTokenTypes;
@@ -437,6 +438,34 @@ JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
   return root.Object(key);
 }
 
+// After gradient_clipping and fp16.
+void ReadOnNonFinite(JsonReader& root, Config* config) {
+  ReadEnum(root, "on_nonfinite", kOnNonFinites, &config->on_nonfinite);
+  root.Int("max_skipped_steps", &config->max_skipped_steps,
+           {.min = 1, .max = kMaxSteps});
+  root.Bool("on_nonfinite_undo", &config->on_nonfinite_undo);
+  const bool skips = config->on_nonfinite == OnNonFinite::kSkip;
+  if (config->fp16.enabled &&
+      (root.Has("on_nonfinite") || root.Has("on_nonfinite_undo"))) {
+    root.Fail(root.Has("on_nonfinite") ? "on_nonfinite" : "on_nonfinite_undo",
+              "has no meaning beside fp16.enabled, whose loss scale skips such "
+              "steps: leave it out",
+              {"fp16.enabled"});
+  } else if (skips && !config->undoes_nonfinite()) {
+    root.Fail("on_nonfinite",
+              "\"skip\" wants gradient_clipping, or \"on_nonfinite_undo\": "
+              "true: without them a step's updates begin before its last "
+              "gradient is known",
+              {"gradient_clipping", "on_nonfinite_undo"});
+  }
+  if (root.Has("max_skipped_steps") && !skips) {
+    root.Fail("max_skipped_steps",
+              "has a meaning only beside \"on_nonfinite\": \"skip\": add "
+              "that, or leave it out",
+              {"on_nonfinite"});
+  }
+}
+
 // The keys that every training run has, whoever has the model. ReadBatch is
 // called before it.
 void ReadTraining(JsonReader& root, Config* config) {
@@ -447,6 +476,7 @@ void ReadTraining(JsonReader& root, Config* config) {
                 &config->gradient_clipping, &config->optimizer);
   ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
   ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
+  ReadOnNonFinite(root, config);
   ReadDevice(ObjectLike(root, "device"), &config->device);
   ReadMemory(ObjectLike(root, "memory"), &config->memory);
   ReadNetwork(root.Object("network"), &config->network);

@@ -74,6 +74,9 @@ enum class OnSaveError : uint8_t {
   kContinue,  // goes on
 };
 
+// What a run does after a step that was undone: see Config::on_nonfinite.
+enum class OnNonFinite : uint8_t { kError, kSkip };
+
 struct CheckpointConfig {
   // "checkpoint": false is the whole section then: nothing is saved.
   bool wanted = true;
@@ -205,6 +208,14 @@ struct Config {
   int64_t train_micro_batch_size_per_gpu = 0;
   int64_t gradient_accumulation_steps = 0;
   double gradient_clipping = 0;  // largest global norm; 0: none
+  // What becomes of a step with a gradient that is not finite, where updates
+  // wait for all gradients: with gradient_clipping, or `on_nonfinite_undo`,
+  // which has them wait. Such a step is undone; then the run ends ("error"), or
+  // goes on ("skip") until max_skipped_steps in a row were so. fp16 has a rule
+  // of its own, the loss scale's.
+  OnNonFinite on_nonfinite = OnNonFinite::kError;
+  int64_t max_skipped_steps = 20;
+  bool on_nonfinite_undo = false;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   Bf16Config bf16;
@@ -218,6 +229,14 @@ struct Config {
   int64_t world_size() const {
     return train_batch_size /
            (train_micro_batch_size_per_gpu * gradient_accumulation_steps);
+  }
+  // Whether a step with a gradient that is not finite is undone.
+  bool undoes_nonfinite() const {
+    return fp16.enabled || gradient_clipping > 0 || on_nonfinite_undo;
+  }
+  // So many such steps in a row end the run; not for fp16.
+  int64_t nonfinite_steps_to_end() const {
+    return on_nonfinite == OnNonFinite::kSkip ? max_skipped_steps : 1;
   }
   // The type of parameters and activations.
   DType dtype() const {

@@ -13,6 +13,7 @@ inline constexpr absl::string_view kSchedulers[] = {
     "WarmupInverseSqrtLR"};
 inline constexpr absl::string_view kWarmups[] = {"log", "linear"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
+inline constexpr absl::string_view kOnNonFinites[] = {"error", "skip"};
 inline constexpr absl::string_view kOnSaveErrors[] = {"stop", "continue"};
 
 }  // namespace castor::config_names

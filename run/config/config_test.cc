@@ -161,6 +161,8 @@ TEST(Config, SurvivesItsOwnJson) {
            {"device.threads=null"},
            {"device={\"type\":\"cuda\"}", "bf16=null", "data.validation=null"},
            {"optimizer.params.lr=0.1", "gradient_clipping=0.3333333333333333"},
+           {"on_nonfinite=skip", "max_skipped_steps=3"},
+           {"gradient_clipping=0", "on_nonfinite_undo=true"},
        }) {
     const auto config = Parse(kFull, overrides);
     ASSERT_TRUE(config.ok()) << config.status();
@@ -273,6 +275,9 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"model=null", "model: is required"},
       {"gradient_clipping=-1", "gradient_clipping: expected"},
       {"gradient_clipping=nan", "gradient_clipping: expected"},
+      {"on_nonfinite=warn", "on_nonfinite: expected one of \"error\""},
+      {"max_skipped_steps=3", "max_skipped_steps: has a meaning only beside"},
+      {"max_skipped_steps=0", "max_skipped_steps: expected"},
       {"optimizer.params.betas=[0.9]", "optimizer.params.betas: expected"},
       {"optimizer.params.betas=[0.9,1]", "optimizer.params.betas: expected"},
       {"optimizer.params.lr=-1", "optimizer.params.lr: expected"},

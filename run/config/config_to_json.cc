@@ -103,6 +103,14 @@ void AddTraining(const Config& config, Ordered* out) {
   Ordered& json = *out;
   json["gradient_accumulation_steps"] = config.gradient_accumulation_steps;
   json["gradient_clipping"] = config.gradient_clipping;
+  if (!config.fp16.enabled) {
+    json["on_nonfinite"] =
+        Name(config_names::kOnNonFinites, config.on_nonfinite);
+    json["on_nonfinite_undo"] = config.on_nonfinite_undo;
+  }
+  if (config.on_nonfinite == OnNonFinite::kSkip) {
+    json["max_skipped_steps"] = config.max_skipped_steps;
+  }
   json["optimizer"] = OptimizerJson(config.optimizer);
   json["scheduler"] = SchedulerJson(config.scheduler);
   json["bf16"] = {{"enabled", config.bf16.enabled}};

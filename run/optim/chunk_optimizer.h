@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "device/comm/communicator.h"
 #include "kernels/exact_sum/exact_sum.h"
@@ -43,14 +44,15 @@ struct OptimizerOptions {
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   double gradient_clipping = 0;  // largest global norm; 0: none
   int64_t micro_batches = 1;     // that this rank has in a step
-  // Gradients come multiplied by a loss scale (fp16), and a step with one that
-  // is not finite is skipped. Else such a one fails a step with clipping.
-  bool scaled = false;
+  // A step with a gradient that is not finite is skipped: parameters and states
+  // stay as they are. All updates wait for the norm then. Else such a gradient
+  // fails a step with clipping, and without clipping spoils what it updates.
+  bool skips_not_finite = false;
   // Indexed by ParamId.
   std::vector<double> weight_decay;
 
   // Whether updates wait for all gradients' norm.
-  bool needs_norm() const { return gradient_clipping > 0 || scaled; }
+  bool needs_norm() const { return gradient_clipping > 0 || skips_not_finite; }
 };
 
 // Updates that ran before the norm was known.
@@ -71,6 +73,11 @@ struct GradientOutcome {
   // gradients are not finite: backward completes its gradient first.
   std::optional<ParamId> not_finite;
 };
+
+// OutOfRange: the gradient of `parameter` (may be "") was not finite at `step`,
+// or at so many steps in a row; what to do about it.
+absl::Status NotFiniteStatus(int64_t step, absl::string_view parameter,
+                             int64_t in_a_row);
 
 class ChunkOptimizer {
  public:
@@ -124,6 +131,9 @@ class ChunkOptimizer {
   // a GPU does not.
   bool broke_before() const { return Broke(host_->steps[turn_ ^ 1]); }
   bool broke() const { return broke_before() || Broke(of_step()); }
+  // All parameters and states have other values now. Call when all work is
+  // over.
+  void ForgetBroken();
   // Updates of which the work is over are counted.
   SpeculationCounts speculation() const {
     return {.committed = committed_, .repeated = repeated_};
@@ -209,7 +219,6 @@ class ChunkOptimizer {
   absl::Status SquareSums();
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
-  absl::Status NotFinite(int64_t step, int64_t label) const;
   // A parameter's elements in the own shard, counted from its start.
   struct Range {
     ParamId parameter;

@@ -97,7 +97,7 @@ class Rig {
     options.gradient_clipping = c.clipping;
     options.micro_batches = c.micro_batches;
     options.weight_decay = {0, 0.1, 0};
-    options.scaled = c.loss_scale > 0;
+    options.skips_not_finite = c.loss_scale > 0;
     optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
                                          host_.get(), store_.get(), options);
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {

@@ -47,16 +47,12 @@ absl::Status ChunkOptimizer::SquareSums() {
   return absl::OkStatus();
 }
 
-absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
-  // Several ranks have not compared their labels.
-  const std::string where =
-      label > 0 && ranks_ == nullptr
-          ? absl::StrCat(" (\"",
-                         store_->layout().parameter(ParamId(label - 1)).name,
-                         "\")")
-          : "";
+absl::Status NotFiniteStatus(int64_t step, absl::string_view parameter,
+                             int64_t in_a_row) {
   return absl::OutOfRangeError(absl::StrCat(
-      "the gradient norm at step ", step, " is not finite", where,
+      "the gradient norm at step ", step, " is not finite",
+      parameter.empty() ? "" : absl::StrCat(" (\"", parameter, "\")"),
+      in_a_row > 1 ? absl::StrCat(", as at ", in_a_row - 1, " before it") : "",
       ": lower the learning rate, or resume from an earlier checkpoint with "
       "other settings"));
 }
@@ -73,7 +69,7 @@ absl::Status ChunkOptimizer::AddNormOverRanks(int64_t tag) {
   CASTOR_ASSIGN_OR_RETURN(
       Fence summed, ranks_->AllReduce("gradient norm", tag, ReduceOp::kSum,
                                       absl::MakeSpan(words, kLast)));
-  if (options_.scaled) {
+  if (options_.skips_not_finite) {
     CASTOR_ASSIGN_OR_RETURN(
         const Fence labelled,
         ranks_->AllReduce("gradient overflow", tag, ReduceOp::kMax,
@@ -132,7 +128,14 @@ absl::Status ChunkOptimizer::FinishNorm() {
           // Optimizer::Update takes this as: leave everything as it is.
           of_step->gradient_scale = std::numeric_limits<float>::quiet_NaN();
           of_step->missed = true;
-          return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
+          if (options_.skips_not_finite) return absl::OkStatus();
+          // Several ranks have not compared their labels.
+          return NotFiniteStatus(
+              step,
+              label > 0 && ranks_ == nullptr
+                  ? store_->layout().parameter(ParamId(label - 1)).name
+                  : "",
+              /*in_a_row=*/1);
         }
         // The formula is torch.nn.utils.clip_grad_norm_'s.
         const double limit = options_.gradient_clipping;
@@ -158,6 +161,10 @@ absl::Status ChunkOptimizer::FinishNorm() {
     of_step->scale_copied = done;
   }
   return absl::OkStatus();
+}
+
+void ChunkOptimizer::ForgetBroken() {
+  for (OfStep& step : host_->steps) step.not_finite = 0;
 }
 
 absl::Status ChunkOptimizer::UndoStep() {

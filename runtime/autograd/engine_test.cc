@@ -312,14 +312,14 @@ TEST_F(EngineTest, FrozenParameterNeedsNoGradientAndIsNeverWritten) {
   Begin();
   engine_.ExpectBackward(a, false);
   engine_.ExpectBackward(frozen, true);
-  EXPECT_EQ(frozen.place.pending_gradients(), 0);
+  EXPECT_EQ(engine_.gradient_place(frozen).pending_gradients(), 0);
   ASSERT_TRUE(Contribute(a, 1).ok());
   Op op(engine_, "fused");
   op.Read(frozen);
   EXPECT_EQ(op.ReadAndWriteGradient(frozen).slot, -1);
   ASSERT_TRUE(op.Run(Nothing).ok());
-  EXPECT_EQ(frozen.place.pending_reads(), 0);
-  EXPECT_EQ(frozen.place.state(), TensorState::kHold);
+  EXPECT_EQ(engine_.gradient_place(frozen).pending_reads(), 0);
+  EXPECT_EQ(engine_.gradient_place(frozen).state(), TensorState::kHold);
   ASSERT_TRUE(engine_.EndMicroBatch().ok());
   ASSERT_TRUE(engine_.UpdateParameters().ok());
   EXPECT_EQ(Ops(), (Names{"contribute a", "reduce/chunk 0", "fused",

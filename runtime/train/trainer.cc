@@ -123,9 +123,10 @@ absl::Status Trainer::Unsavable(int64_t step) {
       "--resume-changed")));
 }
 
-// The next step's gradients are scaled by what this step's outcome says, so the
-// host waits for it; its updates may still run then.
-absl::Status Trainer::SettleLossScale() {
+// The next step's gradients are scaled, and its update is numbered, by what
+// this step's outcome says, so the host waits for it; its updates may still run
+// then.
+absl::Status Trainer::SettleOutcome() {
   if (!std::exchange(outcome_pending_, false)) return absl::OkStatus();
   const absl::Status arrival =
       device_->Synchronize(optimizer_->outcome_ready());
@@ -134,27 +135,43 @@ absl::Status Trainer::SettleLossScale() {
     return failure_;
   }
   const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
-  const bool overflow = not_finite.has_value();
+  const bool skipped = not_finite.has_value();
   const std::string name =
-      overflow ? engine_->parameters()[not_finite->value]->name : "";
-  const double scale = scaler_->scale();
-  const bool can_go_on = scaler_->Update(overflow);
-  state_.loss_scale = scaler_->state();
-  meter_.Settled(tag_step_, name, scaler_->scale());
+      skipped ? engine_->parameters()[not_finite->value]->name : "";
   const absl::Status loss_failure = std::exchange(loss_failure_, {});
-  if (!overflow) {
-    failure_.Update(loss_failure);
-    return failure_;
+  const absl::Status settled = scaler_.has_value()
+                                   ? SettleLossScale(name, !loss_failure.ok())
+                                   : SettleSkipped(name, loss_failure);
+  meter_.Settled(tag_step_, name, loss_scale());
+  if (skipped) {
+    ++state_.skipped_steps;
+    cannot_go_on_ = settled;
+    return absl::OkStatus();
   }
-  ++state_.skipped_steps;
-  if (!can_go_on) {
-    out_of_scale_ = absl::OutOfRangeError(absl::StrCat(
-        "step ", state_.step, " overflows at a loss scale of ", scale,
-        ", the smallest allowed (fp16.min_loss_scale): the gradient of \"",
-        name, "\" is not finite", loss_failure.ok() ? "" : ", nor is the loss",
-        "; lower the learning rate, or train in bf16"));
-  }
-  return absl::OkStatus();
+  failure_.Update(loss_failure);
+  return failure_;
+}
+
+absl::Status Trainer::SettleLossScale(absl::string_view overflow,
+                                      bool no_loss) {
+  const double scale = scaler_->scale();
+  const bool can_go_on = scaler_->Update(!overflow.empty());
+  state_.loss_scale = scaler_->state();
+  if (can_go_on) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "step ", state_.step, " overflows at a loss scale of ", scale,
+      ", the smallest allowed (fp16.min_loss_scale): the gradient of \"",
+      overflow, "\" is not finite", no_loss ? ", nor is the loss" : "",
+      "; lower the learning rate, or train in bf16"));
+}
+
+absl::Status Trainer::SettleSkipped(absl::string_view overflow,
+                                    const absl::Status& loss_failure) {
+  skipped_in_a_row_ = overflow.empty() ? 0 : skipped_in_a_row_ + 1;
+  if (skipped_in_a_row_ < options_.max_skipped_steps) return absl::OkStatus();
+  return loss_failure.ok()
+             ? NotFiniteStatus(state_.step, overflow, skipped_in_a_row_)
+             : loss_failure;
 }
 
 absl::Status Trainer::TakeInputs(const StepShape& shape,
@@ -302,8 +319,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
   CASTOR_RETURN_IF_ERROR(CheckInitialized("a step"));
   CASTOR_RETURN_IF_ERROR(failure_);
-  CASTOR_RETURN_IF_ERROR(SettleLossScale());
-  CASTOR_RETURN_IF_ERROR(out_of_scale_);
+  CASTOR_RETURN_IF_ERROR(SettleOutcome());
+  CASTOR_RETURN_IF_ERROR(cannot_go_on_);
   StepShape shape = options_.shape;
   shape.batch = batch;
   shape.length = length;
@@ -354,15 +371,14 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                   what,
                   ": lower the learning rate, or resume from an earlier "
                   "checkpoint with other settings"));
-    // In fp16 a later step is skipped, and another batch may do better. A loss
-    // scale changes nothing of the loss itself.
-    if (untrained || !scaler_.has_value()) {
+    // Such a step is skipped, and another batch may do better.
+    if (untrained || !options_.optimizer.skips_not_finite) {
       failure_.Update(why);
       return failure_;
     }
     loss_failure_ = why;
   }
-  outcome_pending_ = scaler_.has_value();
+  outcome_pending_ = options_.optimizer.skips_not_finite;
   ++state_.step;
   ++program->steps;
   planner_.Issued(speculates_ && program->speculative);
@@ -493,7 +509,7 @@ absl::Status Trainer::Drain() {
   if (failure_.ok() && optimizer_ != nullptr && optimizer_->broke()) {
     failure_ = Unsavable(state_.step);
   }
-  if (failure_.ok()) SettleLossScale().IgnoreError();  // it is in failure_
+  if (failure_.ok()) SettleOutcome().IgnoreError();  // it is in failure_
   meter_.FinaliseAll();
   idle_ = true;
   return failure_;

@@ -88,10 +88,10 @@ class Trainer final : public ObservedRun {
   // then, and another batch may follow. Nor has anything on one rank where
   // `next` fails, whose status Step returns; of several ranks all fail then.
   //
-  // In fp16 a step with an overflow changes nothing; its StepReport says so.
-  // The same holds for a loss that is not finite after an update (if its
-  // gradients are finite, the next call fails). OutOfRange: the step before
-  // overflowed at the smallest scale (out_of_scale); nothing has happened then.
+  // In fp16, and where the optimizer skips what is not finite, a step with such
+  // a gradient changes nothing; its StepReport says so. The same holds for a
+  // loss that is not finite after an update (if its gradients are finite, the
+  // next call fails). OutOfRange: see cannot_go_on; nothing has happened then.
   //
   // On rank r of N `next` gives this rank's share: of the micro batches of the
   // run, counted from 0 over all steps, those whose index is r modulo N, in
@@ -135,9 +135,10 @@ class Trainer final : public ObservedRun {
   int64_t step() const override { return state_.step; }
   // The state in the form in which Initialize takes it. Call Drain first.
   const TrainerState& state() const { return state_; }
-  // Why the loss's scale cannot sink any more, if that is so: no later step
-  // will run, what is there may be saved. The same on all ranks.
-  const absl::Status& out_of_scale() const { return out_of_scale_; }
+  // The loss's scale cannot sink any more, or max_skipped_steps in a row were
+  // skipped: no later step will run, what is there may be saved. The same on
+  // all ranks.
+  const absl::Status& cannot_go_on() const { return cannot_go_on_; }
   // Why to end here, or 0: what TrainerOptions::stop was set to, with several
   // ranks on any of them (the greatest) and by the time when the latest step's
   // losses were queued. The same answer on all ranks.
@@ -269,7 +270,11 @@ class Trainer final : public ObservedRun {
   // not finite. Waits until all work is over.
   absl::Status Unsavable(int64_t step);
   // Learns whether the step that was issued last overflowed.
-  absl::Status SettleLossScale();
+  absl::Status SettleOutcome();
+  // `overflow`: the parameter whose gradient is not finite, or "".
+  absl::Status SettleLossScale(absl::string_view overflow, bool no_loss);
+  absl::Status SettleSkipped(absl::string_view overflow,
+                             const absl::Status& loss_failure);
   absl::Status JoinRanks(const StepTrace& training);
   // Tells the programs' watches of the steps that are over.
   void WatchFinished();
@@ -346,7 +351,8 @@ class Trainer final : public ObservedRun {
   bool outcome_pending_ = false;      // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.
   absl::Status loss_failure_;
-  absl::Status out_of_scale_;
+  int64_t skipped_in_a_row_ = 0;
+  absl::Status cannot_go_on_;
   int stop_agreed_ = 0;
   bool initialized_ = false;
   uint16_t tag_step_ = 0;

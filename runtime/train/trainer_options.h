@@ -34,13 +34,17 @@ struct TrainerOptions {
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
-  // What the trainer fills in: `scaled`, and weight_decay from this:
+  // In fp16 it skips what is not finite, whatever is said here. The trainer
+  // fills in its weight_decay, from this:
   OptimizerOptions optimizer;
   std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
     return 0.0;
   };
   // Used if the engine computes in fp16.
   LossScaleOptions loss_scale;
+  // Where the optimizer skips steps, but not in fp16: so many in a row end the
+  // run.
+  int64_t max_skipped_steps = 1;
   // Gives the rate of step 1, 2, ..., where skipped steps do not count.
   std::function<double(int64_t step)> learning_rate = [](int64_t) {
     return 1e-3;

@@ -36,12 +36,13 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   // Ranks may have other threads, speeds and devices, and are stopped by
   // themselves. What tests alone give is not compared.
   const auto& [shape, ranks, eval_batch, optimizer, weight_decay, loss_scale,
-               learning_rate, memory, threads, bus_bytes_per_s, open_device,
-               gpu_kernels, roofline, activation_checkpointing, admit_only,
-               stop, planning, scribble_freed_memory] = options;
-  // The trainer fills in the last three.
-  const auto& [rule, gradient_clipping, micro_batches, scaled, decay_by_id] =
-      optimizer;
+               max_skipped_steps, learning_rate, memory, threads,
+               bus_bytes_per_s, open_device, gpu_kernels, roofline,
+               activation_checkpointing, admit_only, stop, planning,
+               scribble_freed_memory] = options;
+  // The trainer fills in micro batches and decay.
+  const auto& [rule, gradient_clipping, micro_batches, skips_not_finite,
+               decay_by_id] = optimizer;
   Json memory_settings = MemorySettings(memory);
   memory_settings["activation_checkpointing"] =
       kActivationCheckpointings[static_cast<int>(activation_checkpointing)];
@@ -58,6 +59,8 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
       {"type", DTypeName(engine.dtype())},
       {"optimizer", OptimizerSettings(*rule)},
       {"gradient_clipping", gradient_clipping},
+      {"skips_not_finite", skips_not_finite},
+      {"max_skipped_steps", max_skipped_steps},
       {"parameters", std::move(parameters)},
       {"loss_scale", LossScaleSettings(loss_scale)},
       {"memory", std::move(memory_settings)},

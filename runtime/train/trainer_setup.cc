@@ -89,8 +89,10 @@ int64_t Trainer::HostBytesOf(const StepShape& shape) const {
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   engine_->set_kept_blocks(FirstKeptBlocks());
-  options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
-  if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
+  if (engine_->dtype() == DType::kFloat16) {
+    options_.optimizer.skips_not_finite = true;
+    scaler_.emplace(options_.loss_scale);
+  }
   engine_->set_update_at_once(!options_.optimizer.needs_norm());
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())
