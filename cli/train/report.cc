@@ -280,6 +280,8 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["losses"] = report.steps.losses();
   if (config.fp16.enabled && !report.steps.empty()) {
     summary["loss_scale"] = report.steps.last().next_loss_scale;
+  }
+  if (config.undoes_nonfinite()) {
     summary["skipped_steps"] = report.steps.skipped();
   }
   json evaluations = json::array();
