@@ -417,12 +417,13 @@ class Engine:
         """
         if self._run.closed:
             return
-        if self._steps.in_step:
-            self.abort()
-        self.end_trace()
-        if keep_values:
-            self._managed.give_back()
-        self._run.close()
+        with self._steps.alone():
+            if self._steps.in_step:
+                self.abort()
+            self.end_trace()
+            if keep_values:
+                self._managed.give_back()
+            self._run.close()
 
     def __enter__(self) -> Engine:
         return self

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -17,6 +19,17 @@ from castor._managed import Managed
 from castor._refused import NonFiniteError, Refused, StepUndone, first_line
 
 _Result = TypeVar("_Result")
+
+
+def _alone(method: Callable[..., _Result]) -> Callable[..., _Result]:
+    """For a method that one thread may be in at a time: see `Steps.alone`."""
+
+    @functools.wraps(method)
+    def guarded(self: Steps, *args: Any, **kwargs: Any) -> _Result:
+        with self.alone():
+            return method(self, *args, **kwargs)
+
+    return guarded
 
 
 class Steps:
@@ -41,11 +54,41 @@ class Steps:
         self.went_backward = False
         self._micro_batch = 0
         self._passes = 0  # of the micro batch
+        self._lock = threading.Lock()
+        self._inside_calls = 0
+        self._inside_thread = self._step_thread = threading.current_thread()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While no other thread is in the engine or in its step. Otherwise it is
+        an error, which leaves the other's step as it is."""
+        me = threading.current_thread()
+        with self._lock:
+            other = me
+            if self._inside_calls > 0:
+                other = self._inside_thread
+            elif self.in_step:
+                other = self._step_thread
+            if other is not me and other.is_alive():
+                raise RuntimeError(
+                    f'castor: the thread "{other.name}" is in a step or a pass of '
+                    "this engine, which one thread may use at a time: call it from "
+                    "one thread, or from another one between steps"
+                )
+            self._inside_thread = me
+            self._inside_calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside_calls -= 1
+
+    @_alone
     def take_buffers(self) -> None:
         """Copies the model's buffers to the device."""
         self._inside(self._run.enter_forward, self._copy_buffers, (), {})
 
+    @_alone
     def compute(
         self, function: Callable[..., _Result], args: Any, kwargs: Any
     ) -> _Result:
@@ -68,6 +111,7 @@ class Steps:
             pass
         return self._evaluate(function, args, kwargs)
 
+    @_alone
     def backward(self, loss: torch.Tensor, scale: float | None) -> None:
         """`Engine.backward`."""
         if not self.in_step:
@@ -89,6 +133,7 @@ class Steps:
             self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
         self.went_backward = True
 
+    @_alone
     def end_micro_batch(self, learning_rate: float | None, last: bool) -> bool:
         """`Engine.step`."""
         if not self.went_backward:
@@ -110,6 +155,7 @@ class Steps:
         self.in_step = False
         return True
 
+    @_alone
     def abort(self) -> None:
         """`Engine.abort`."""
         self.in_step = False
@@ -119,6 +165,7 @@ class Steps:
         if not self._run.closed:
             self._run.abort()
 
+    @_alone
     def rehearse(self, batch: Any) -> None:
         """A forward and a backward pass that leave no trace in the model."""
         buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
@@ -205,6 +252,7 @@ class Steps:
             return
         self._managed.check_parameters()
         self._inside(None, self._run.begin, (True,), {})
+        self._step_thread = threading.current_thread()
         self.in_step = True
 
     def _own_generator(self) -> AbstractContextManager[None]:
