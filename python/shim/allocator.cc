@@ -10,6 +10,8 @@
 #include <new>
 #include <utility>
 
+#include "python/shim/dispatch.h"
+
 namespace castor::shim {
 namespace {
 
@@ -35,7 +37,7 @@ std::atomic<bool> counts_at_all{false};  // spares the host's allocations a lock
 void FindOwner(Header& header) {
   if (!counts_at_all.load(std::memory_order_acquire)) return;
   std::lock_guard<std::mutex> lock(counting);
-  header.account = counted_for;
+  if (WorksForListener()) header.account = counted_for;
   if (header.account == nullptr) header.nursery = making_in;
 }
 

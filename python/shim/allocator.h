@@ -1,9 +1,10 @@
 // PyTorch's CPU allocator, with a count of what an engine holds.
 //
-// While an engine computes (its forward, backward or step), whatever is
-// allocated, by any thread, counts as memory of the run's device: it is claimed
-// from the run before it is there, and released after it is gone. What is
-// allocated at other times is the host's and is not counted.
+// While an engine computes (its forward, backward or step), whatever the thread
+// that is in it and autograd's threads for it allocate counts as memory of the
+// run's device: it is claimed from the run before it is there, and released
+// after it is gone, by whatever thread. What is allocated at other times, and
+// by other threads, is the host's and is not counted.
 //
 //   block: | header, 64 bytes | the tensor's bytes, aligned to 64 |
 //

@@ -17,6 +17,7 @@ namespace castor::shim {
 namespace {
 
 constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+thread_local bool listens = false;
 
 // Operators that read no element of their arguments, only shapes and types.
 bool ReadsShapesAlone(const std::string& name) {
@@ -173,6 +174,13 @@ TORCH_LIBRARY(castor, m) {
 
 void ListenToOperators(bool listen) {
   c10::impl::tls_set_dispatch_key_included(kKey, listen);
+  listens = listen;
+}
+
+// PyTorch hands the key on to autograd's threads. Transforms such as vmap take
+// it from a thread for a while.
+bool WorksForListener() {
+  return listens || c10::impl::tls_is_dispatch_key_included(kKey);
 }
 
 }  // namespace castor::shim

@@ -20,6 +20,10 @@ namespace castor::shim {
 // does on its behalf.
 void ListenToOperators(bool listen);
 
+// Whether the calling thread listens, or works for autograd on behalf of one
+// that does.
+bool WorksForListener();
+
 }  // namespace castor::shim
 
 #endif  // CASTOR_PYTHON_SHIM_DISPATCH_H_

@@ -105,6 +105,49 @@ class Memory(unittest.TestCase):
         host.resize_(4000)
         self.assertEqual(host.numel(), 4000)
 
+    def test_other_threads_are_not_counted(self) -> None:
+        class Busy(Net):
+            """Another thread allocates within its passes, and frees later."""
+
+            def __init__(self, busy: bool) -> None:
+                super().__init__()
+                self.busy = busy
+                self.theirs: list[torch.Tensor] = []
+
+            def work(self, *_: object) -> None:
+                if not self.busy:
+                    return
+                thread = threading.Thread(
+                    target=lambda: self.theirs.append(torch.zeros(100_000))
+                )
+                thread.start()
+                thread.join()
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.work()
+                loss = super().forward(x)
+                loss.register_hook(self.work)
+                return loss
+
+        figures = []
+        for busy in (False, True):
+            torch.manual_seed(0)
+            model = Busy(busy)
+            with engine_of(model) as engine:
+                losses = [one_step(engine, X) for _ in range(4)]
+                model.theirs.clear()
+                summary = engine.summary()
+                figures.append(
+                    (
+                        losses,
+                        summary["device_peak_bytes"],
+                        summary["smallest_device_budget_bytes"],
+                        summary["recorded_steps"],
+                        engine.claimed_bytes,
+                    )
+                )
+        self.assertEqual(figures[0], figures[1])
+
     def test_buffers_count(self) -> None:
         model = nn.Sequential(nn.BatchNorm1d(8), Net())
         with engine_of(model) as engine:
