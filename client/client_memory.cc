@@ -59,6 +59,7 @@ absl::StatusOr<void*> ClientRun::Allocate(int64_t bytes, void* stream) {
   }
   if (bytes < 0) return absl::InvalidArgumentError("a block of negative bytes");
   if (bytes == 0) return nullptr;
+  CASTOR_RETURN_IF_ERROR(failure_);
   // Nothing that is larger fits, and rounding it could overflow.
   const int64_t wanted =
       RoundUp(std::min(bytes, 2 * arena_->capacity_bytes()), kBlockAlignment);

@@ -72,8 +72,10 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
 absl::Status ClientRun::MeetBetweenSteps(RankCall call,
                                          absl::string_view what) {
   const std::lock_guard lock(mutex_);
+  // What loading a checkpoint takes; ranks also tell each other what is in it.
   const bool mends = spoiled_ && (call == RankCall::kFindCheckpoint ||
-                                  call == RankCall::kTakeCheckpoint);
+                                  call == RankCall::kTakeCheckpoint ||
+                                  call == RankCall::kExchange);
   if (!mends) CASTOR_RETURN_IF_ERROR(failure_);
   if (in_step()) {
     return absl::FailedPreconditionError(
@@ -204,11 +206,11 @@ absl::Status ClientRun::MeetAtEnd(RankCall call, int64_t what, int64_t begin,
 
 absl::Status ClientRun::MeetToBegin(bool training) {
   const std::string spoiled = FindSpoiled();
-  if (!spoiled.empty()) {
-    spoiled_ = true;
-    failure_ = absl::OutOfRangeError(spoiled);
+  if (!shared()) {
+    spoiled_ = !spoiled.empty();
+    if (spoiled_) failure_ = absl::OutOfRangeError(spoiled);
+    return failure_;
   }
-  if (!shared()) return failure_;
   RankReport report = {
       .call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
       .loose = followed_ == nullptr};
@@ -218,7 +220,7 @@ absl::Status ClientRun::MeetToBegin(bool training) {
     report.what = static_cast<int64_t>(HashName(rate.data(), rate.size()));
     report.SetUse(rate);
   }
-  if (!spoiled.empty()) AddFailure(failure_, &report);
+  if (!spoiled.empty()) AddFailure(absl::OutOfRangeError(spoiled), &report);
   std::vector<RankReport> all;
   CASTOR_RETURN_IF_ERROR(Meet(report, &all));
   for (size_t r = 0; r < all.size(); ++r) {

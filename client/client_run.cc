@@ -375,9 +375,12 @@ std::string ClientRun::FindSpoiled() {
   return absl::StrCat(
       "after step ", steps_, ", ",
       value.empty() ? "a parameter or its states are not finite" : value,
-      ": a gradient was not finite, and without gradient_clipping updates do "
-      "not wait for all of them; load a checkpoint, and set gradient_clipping, "
-      "or \"on_nonfinite_undo\": true");
+      options_.needs_norm()
+          ? ", though gradients were: an update was too large. Load a "
+            "checkpoint, and lower the learning rate"
+          : ". Without gradient_clipping a gradient that is not finite, or an "
+            "update that is too large, cannot be undone: load a checkpoint, "
+            "and set gradient_clipping, or \"on_nonfinite_undo\": true");
 }
 
 absl::Status ClientRun::Update(std::optional<double> learning_rate) {

@@ -135,9 +135,10 @@ class ClientRun final : public ObservedRun {
   // Equal names have equal labels.
   LabelId Label(absl::string_view name);
 
-  // OutOfRange: a gradient was not finite in a step without clipping, which
-  // nothing can undo. Only a checkpoint can be taken then. It is told one or
-  // two steps later, on a GPU not at all.
+  // OutOfRange: an update wrote a value that is not finite, as it does for a
+  // gradient that is not in a step without clipping. Values can be read then,
+  // and a checkpoint taken, which makes the run good. It is told one or two
+  // steps later, of updates on a GPU not at all.
   absl::Status Begin(bool training);
   // Ends the use at hand and begins another, of `parameters` (in any order,
   // each once). `addresses` [parameters]: where they lie until it ends,

@@ -64,7 +64,8 @@ constexpr CauseRow kRows[] = {
      .title = "Gradient clipping: updates wait for the norm of all gradients",
      .text = "{who} had to wait for the norm of all gradients, by which they "
              "are clipped: it is known when the last gradient is{ending}",
-     .remedy = "Would have helped: {states}gradient_clipping 0, if training is "
+     .remedy = "Would have helped: {states}gradient_clipping 0 (and no "
+               "on_nonfinite_undo), if training is "
                "stable without it."},
     {.cause = WaitCause::kGradientsCopied,
      .title = "Gradients were still on their way to the host",

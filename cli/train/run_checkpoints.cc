@@ -78,7 +78,8 @@ absl::Status RunCheckpoints::ClaimDirectory() {
                   PrintLine(absl::StrCat("checkpoint.dir: ", line));
                 }}});
   // What there is none of has no latest either, as FindResumed says.
-  return absl::IsNotFound(claimed) ? absl::OkStatus() : claimed;
+  return absl::IsNotFound(claimed) && resume_ == "latest" ? absl::OkStatus()
+                                                          : claimed;
 }
 
 // Reads no values: that --resume names something can be known at once.
@@ -225,6 +226,8 @@ absl::Status RunCheckpoints::PrepareDirectory() {
   CASTOR_RETURN_IF_ERROR(run_directory_.SetRun(run_id_));
   DirectoryNotes notes;
   CASTOR_RETURN_IF_ERROR(run_directory_.RemoveStale(&notes));
+  for (const std::string& line : notes.problems) Warn(line);
+  notes.problems.clear();
   const Trainer& trainer = session_->trainer();
   const int64_t last_step = LastStepThatStays(begin_, trainer.step());
   const bool all_saved =

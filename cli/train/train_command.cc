@@ -209,6 +209,11 @@ absl::Status TrainRun::Loop() {
     }
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());
+  // The last step's outcome is known only now. (Where a loss scale cannot sink,
+  // that is of no matter when no other step is to come.)
+  if (!config_.fp16.enabled && !trainer.cannot_go_on().ok()) {
+    return EndInOrder(trainer.cannot_go_on());
+  }
   TakeReports();
   PrintProgress(/*all=*/true);
   return absl::OkStatus();

@@ -60,8 +60,8 @@ typedef enum {
    * memory, than steps before it. After castor_abort it may be run again. */
   CASTOR_AGAIN = 4,
   /* A gradient was not finite. From castor_step: the step is over and has
-   * changed nothing; more steps may follow. From castor_begin: parameters are
-   * spoiled, and only a checkpoint can be taken. */
+   * changed nothing; more steps may follow. From castor_begin: a parameter or
+   * state is not; values can be read, and a checkpoint taken. */
   CASTOR_NOT_FINITE = 5,
 } castor_status;
 
@@ -256,8 +256,9 @@ void castor_release(castor_run* run, int64_t bytes);
  * next. */
 int64_t castor_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
-/* The norm of the latest step's gradients before clipping; 0 where the
- * configuration has no gradient_clipping. Waits for the step. */
+/* The norm of the latest step's gradients before clipping, infinite where one
+ * is not finite; 0 where the configuration has neither gradient_clipping nor
+ * on_nonfinite_undo. Waits for the step. */
 castor_status castor_gradient_norm(castor_run* run, double* norm);
 /* The learning rate that the schedule has for a step, from 1. */
 double castor_scheduled_rate(const castor_run* run, int64_t step);

@@ -169,8 +169,9 @@ class Engine:
 
     @property
     def gradient_norm(self) -> float | None:
-        """The norm of the latest step's gradients before they were clipped; None
-        without gradient_clipping, or before the first step."""
+        """The norm of the latest step's gradients before they were clipped, infinite
+        where one is not finite; None without gradient_clipping and
+        on_nonfinite_undo, or before the first step."""
         norm = self._run.gradient_norm()
         return norm if norm > 0 else None
 
@@ -224,7 +225,8 @@ class Engine:
                 are divided as ever; see `backward`.
 
         Returns:
-            Whether there was an update.
+            Whether a step ended: with an update, unless it was skipped
+            (`"on_nonfinite": "skip"`).
         """
         return self._steps.end_micro_batch(learning_rate, last)
 
@@ -421,9 +423,11 @@ class Engine:
             if self._steps.in_step:
                 self.abort()
             self.end_trace()
-            if keep_values:
-                self._managed.give_back()
-            self._run.close()
+            try:
+                if keep_values:
+                    self._managed.give_back()
+            finally:
+                self._run.close()
 
     def __enter__(self) -> Engine:
         return self

@@ -71,9 +71,10 @@ class NonFiniteError(RuntimeError):
 
     With `gradient_clipping`, or `"on_nonfinite_undo": true`, the step was undone:
     parameters, optimizer states and the count of updates are what they were, and
-    the engine can go on, be saved and be evaluated. Without them the error comes
-    a step or two later, when a parameter itself is not finite: then only
-    `Engine.load_checkpoint` makes the engine good again. With
+    the engine can go on, be saved and be evaluated. Without them, and after an
+    update that was too large itself, the error comes a step or two later, when a
+    parameter or state is not finite: then `Engine.load_checkpoint` makes the
+    engine good again, and only that. With
     `"on_nonfinite": "skip"` it is raised after `max_skipped_steps` such steps in
     a row.
     """

@@ -149,6 +149,10 @@ class Steps:
             self._micro_batch += 1
         if self._micro_batch < self.micro_batches:
             return False
+        if learning_rate is not None and not 0 <= learning_rate < float("inf"):
+            raise ValueError(
+                f"castor: learning_rate={learning_rate}: a finite number of 0 or more"
+            )
         rate = -1.0 if learning_rate is None else learning_rate
         self._inside(None, self._run.step, (rate,), {})
         self._micro_batch = 0

@@ -407,11 +407,17 @@ class Trainer(transformers.Trainer):
             except StepUndone:
                 self._again()
                 self.engine.step(learning_rate, last=True)
-        except NonFiniteError:
+        except NonFiniteError as error:
             # The step was undone: what was trained until then is kept.
             self._inputs.clear()
             if self.args.save_strategy != transformers.trainer_utils.SaveStrategy.NO:
-                self._save_checkpoint(self.model, None)
+                try:
+                    self._save_checkpoint(self.model, None)
+                except Exception as failed:
+                    raise NonFiniteError(
+                        f"{error}; nor could what was trained until then be saved: "
+                        f"{failed}"
+                    ) from failed
             raise
         self._inputs.clear()
 

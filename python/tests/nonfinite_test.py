@@ -155,6 +155,7 @@ class Spoiled(unittest.TestCase):
                         one_step(engine, BAD)
                 with self.assertRaises(RuntimeError):
                     one_step(engine, X)
+                self.assertNotEqual(bits(engine), expected)
                 engine.load_checkpoint(folder)
                 self.assertEqual(bits(engine), expected)
                 for _ in range(3):
@@ -164,6 +165,23 @@ class Spoiled(unittest.TestCase):
                 for _ in range(4):
                     one_step(engine, X)
                 self.assertEqual(bits(engine), after)
+
+    def test_closes_with_what_it_has(self) -> None:
+        model = net()
+        engine = castor.initialize(model, config(None))
+        with self.assertRaises(castor.NonFiniteError):
+            for _ in range(4):
+                one_step(engine, BAD)
+        engine.close(keep_values=True)
+        self.assertFalse(torch.isfinite(model.a.weight).all())
+
+    def test_rates_that_are_no_rates(self) -> None:
+        with castor.initialize(net(), config(None)) as engine:
+            for rate in (float("nan"), float("inf"), -1.0):
+                engine.backward(engine(X))
+                with self.assertRaisesRegex(ValueError, "a finite number of 0 or more"):
+                    engine.step(rate)
+                engine.abort()
 
     def test_configurations_that_say_nothing(self) -> None:
         for settings, words in (

@@ -150,6 +150,37 @@ def failed_on_one_rank(model: nn.Module) -> dict[str, Any]:
         return {"error": error, "unchanged": unchanged, "steps": engine.global_steps}
 
 
+def not_finite_on_one_rank() -> dict[str, Any]:
+    """Rank 1 alone has inputs that give no number, with clipping and without."""
+    folder = Path(os.environ["CASTOR_TEST_FOLDER"])
+    told: dict[str, Any] = {}
+    for name, clipping in (("undone", 0.5), ("spoiled", 0.0)):
+        torch.manual_seed(0)
+        settings = config(1, None) | {"gradient_clipping": clipping}
+        with castor.initialize(Net(), settings) as engine:
+            bad = X * float("nan") if engine.rank == 1 else X
+            one_step(engine, X)
+            path = engine.save_checkpoint(folder / name)
+            before = bits(engine)
+            try:
+                for _ in range(4):
+                    one_step(engine, bad)
+                error = ""
+            except castor.NonFiniteError as caught:
+                error = str(caught)
+            if clipping == 0:
+                engine.load_checkpoint(path)
+            unchanged = bits(engine) == before
+            one_step(engine, X)
+            told[name] = {
+                "error": error,
+                "unchanged": unchanged,
+                "skipped": engine.summary()["skipped_steps"],
+                "bits": [b.hex() for b in bits(engine)],
+            }
+    return told
+
+
 def refused_on_one_rank() -> dict[str, Any]:
     """Rank 1 alone has a batch that does not fit."""
     torch.manual_seed(0)
@@ -330,6 +361,7 @@ WORK = {
     "train_small": lambda: trained(2, 300_000, seed=5),
     "fail": lambda: failed_on_one_rank(FailsOnce()),
     "read": lambda: failed_on_one_rank(ReadsOther()),
+    "not_finite": not_finite_on_one_rank,
     "refuse": refused_on_one_rank,
     "buffer": buffer_written,
     "families": lambda: {name: family(name, 1) for name in MAKERS},
@@ -350,7 +382,8 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            __file__, "plan", "train", "train_small", "fail", "read", "refuse", "buffer", "families",
+            __file__, "plan", "train", "train_small", "fail", "read", "not_finite", "refuse",
+            "buffer", "families",
             "checkpoints", "trace", "trainer", "generate", "leave",
             folder=folder.name,
         )
@@ -389,6 +422,17 @@ class Ranks(unittest.TestCase):
         for rank in (first, second):
             self.assertTrue(rank["unchanged"])
             self.assertEqual(rank["steps"], 2)
+
+    def test_undo_a_step_with_a_gradient_that_is_not_finite_on_one(self) -> None:
+        first, second = (rank["not_finite"] for rank in self.ranks)
+        for told, skipped in (("undone", 1), ("spoiled", 0)):
+            for rank in (first[told], second[told]):
+                self.assertTrue(rank["unchanged"], told)
+                self.assertEqual(rank["skipped"], skipped)
+                self.assertEqual(rank["bits"], first[told]["bits"])
+        for rank in (first, second):
+            self.assertRegex(rank["undone"]["error"], r'is not finite \("[ab]\.\w+"\)')
+            self.assertRegex(rank["spoiled"]["error"], "after step .*load a checkpoint")
 
     def test_are_told_where_they_read_other_parameters(self) -> None:
         for rank in (rank["read"] for rank in self.ranks):

@@ -11,7 +11,7 @@ namespace castor {
 
 struct TrainerState {
   int64_t step = 0;           // steps that are over
-  int64_t skipped_steps = 0;  // of these: at an overflow (fp16)
+  int64_t skipped_steps = 0;  // of these: a gradient was not finite
   // None where the loss is not scaled.
   std::optional<LossScaleState> loss_scale = {};
 

@@ -358,7 +358,10 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   for (float of_micro_batch : losses.sums) sum += of_micro_batch;
   const double loss = sum / static_cast<double>(losses.labels);
   if (!std::isfinite(loss)) {
-    const bool untrained = state_.step == state_.skipped_steps;
+    // Where steps may be skipped, other data may do better. fp16 skips what its
+    // scale makes overflow, which is not the loss.
+    const bool skips = !scaler_.has_value() && options_.max_skipped_steps > 1;
+    const bool untrained = state_.step == state_.skipped_steps && !skips;
     const std::string what =
         absl::StrCat("the loss at step ", state_.step + 1, " is not finite");
     const absl::Status why =

@@ -88,8 +88,7 @@ TEST_F(NonFinite, IsUndoneAndWhatWasTrainedIsSaved) {
       config_["checkpoint"]["dir"] = std::string("skip_") + policy;
       const ProcessResult skips = Run();
       ASSERT_EQ(skips.exit_code, 0) << skips.err;
-      EXPECT_THAT(skips.out,
-                  HasSubstr("step 3  skipped: the gradient of \""));
+      EXPECT_THAT(skips.out, HasSubstr("step 3  skipped: the gradient of \""));
       const Json summary = ReadSummary();
       EXPECT_EQ(summary["ended"], "finished");
       EXPECT_EQ(summary["skipped_steps"], 1);
@@ -114,6 +113,34 @@ TEST_F(NonFinite, StepsInARowEndTheRunThatSkipsThem) {
   EXPECT_THAT(failed.err, HasSubstr("the loss at step 5 is not finite"));
   EXPECT_EQ(ReadSummary()["skipped_steps"], 3);
   EXPECT_TRUE(Exists("out/step-00000005.castor"));
+}
+
+// It is known only when no other step follows, and was no failure then.
+TEST_F(NonFinite, InTheLastStepFailsTheRunAsAnywhere) {
+  config_["steps"] = kBadStep;
+  ExpectFailure(Run());
+  EXPECT_EQ(ReadSummary()["ended"], "failed");
+  EXPECT_TRUE(Exists("out/step-00000003.castor"));
+  config_["on_nonfinite"] = "skip";
+  config_["checkpoint"]["dir"] = "skips";
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_EQ(ReadSummary()["skipped_steps"], 1);
+}
+
+// Other data may do better, but where nothing may be skipped.
+TEST_F(NonFinite, InTheFirstStepIsSkippedLikeAnyOther) {
+  std::string lines;
+  for (int line = 1; line <= kSteps; ++line) {
+    Json ids(9, line);
+    if (line <= 2) ids[4] = 63;
+    lines += Json({{"input_ids", ids}}).dump() + "\n";
+  }
+  WriteFile(Path("lines.jsonl"), lines);
+  ExpectUserError(Run());
+  config_["on_nonfinite"] = "skip";
+  const ProcessResult skips = Run();
+  ASSERT_EQ(skips.exit_code, 0) << skips.err;
+  EXPECT_EQ(ReadSummary()["skipped_steps"], 2);
 }
 
 // Nothing can undo it then: the run ends, and its earlier checkpoints stay.
