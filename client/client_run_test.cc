@@ -331,7 +331,9 @@ TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
 // the device's.
 absl::StatusOr<Outcome> TrainSmall(const char* policy, double clipping,
                                    const Ways& ways) {
-  Model model = {.micro_batches = 2, .tells = false};
+  Model model;
+  model.micro_batches = 2;
+  model.tells = false;
   for (int64_t i = 0; i < 6; ++i) {
     model.parameters.push_back(
         {.name = absl::StrCat("w", i), .elements = 64 + i});

@@ -273,7 +273,9 @@ TEST_F(PlannedAddressesTest, AreThoseOfActivationsThatComeBack) {
   executor_->set_activations(&activations);
   StepTrace trace;
   trace.chunks.resize(4);
-  trace.chunks[3] = {.payload_bytes = 512, .block = 0, .pieces = 2};
+  trace.chunks[3].payload_bytes = 512;
+  trace.chunks[3].block = 0;
+  trace.chunks[3].pieces = 2;
   plan_.side.push_back(kH);
   plan_.actions = {{},
                    {Fetch(3, 1)},

@@ -561,8 +561,8 @@ TEST(LoadConfig, PutsCheckpointsBesideTheFile) {
   EXPECT_TRUE(config->checkpoint.wanted);
   EXPECT_EQ(config->checkpoint.dir, directory.path() + "/out");
   for (const bool wanted : {true, false}) {
+    if (!wanted) config->checkpoint = CheckpointConfig();
     config->checkpoint.wanted = wanted;
-    if (!wanted) config->checkpoint = {.wanted = false};
     const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, *config);
