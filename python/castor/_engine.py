@@ -14,11 +14,13 @@ import torch
 from torch import nn
 
 from castor import _checkpoint
+from castor._foreign import watch_optimizers
 from castor._gpu import Gpu, wants_gpu
 from castor._inputs import call_with, loss_of
 from castor._launch import port_is_a_store
 from castor._library import shim
 from castor._managed import Managed
+from castor._methods import give_back, take_over
 from castor._parameters import check_modules, managed_parameters
 from castor._refused import Refused, StepUndone, each_line, first_line
 from castor._state import save_pretrained, state_of
@@ -94,6 +96,8 @@ def initialize(
         model.train()
     try:
         engine._managed.adopt()
+        take_over(engine)
+        watch_optimizers()
         engine._steps.take_buffers()
         if sample_batch is not None:
             engine._steps.rehearse(sample_batch)
@@ -423,6 +427,7 @@ class Engine:
             if self._steps.in_step:
                 self.abort()
             self.end_trace()
+            give_back(self._model)
             try:
                 if keep_values:
                     self._managed.give_back()

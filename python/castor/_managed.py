@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
+from castor._compiled import plain_name
 from castor._gpu import Gpu, move_buffers
 from castor._library import shim
+from castor._methods import own
 from castor._shared_init import owner_of
 
 
@@ -74,6 +79,35 @@ class Managed:
             if owner == self.rank:
                 shim.bring_back(parameter)
             self.run.adopt(number, parameter, owner or 0)
+
+    @contextmanager
+    def lent(self, keep: bool = True) -> Iterator[dict[str, torch.Tensor]]:
+        """Between steps, by all ranks together. Meanwhile the parameters have
+        their values in host memory, in the type in which they compute, for who
+        only reads them. Gives the model's state, under the names that it has
+        without torch.compile; it stays good.
+
+        Args:
+            keep: False on a rank that takes part and needs no values; it gets
+                none.
+        """
+        managed: list[tuple[nn.Parameter, torch.Tensor]] = []
+        state: dict[str, torch.Tensor] = {}
+        try:
+            for number, parameter in enumerate(self.parameters):
+                values = self.run.values(number)
+                if not keep:
+                    continue
+                managed.append((parameter, parameter.data))
+                parameter.data = values.to(parameter.dtype)
+            if keep:
+                for name, tensor in own(self.model, "state_dict")().items():
+                    on_gpu = isinstance(tensor, torch.Tensor) and tensor.is_cuda
+                    state[plain_name(name)] = tensor.cpu() if on_gpu else tensor
+            yield state
+        finally:
+            for parameter, data in managed:
+                parameter.data = data
 
     def give_back(self) -> None:
         """Makes the model a plain one, in host memory."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from castor._compiled import plain_name
+from castor._methods import own
 from castor._managed import Managed
 from castor._ranks import on_all_ranks
 
@@ -22,7 +23,7 @@ def state_of(
     ids = {id(p): i for i, p in enumerate(managed.parameters)}
     values: dict[int, torch.Tensor] = {}
     state: dict[str, torch.Tensor] = {}
-    for name, tensor in managed.model.state_dict(keep_vars=True).items():
+    for name, tensor in own(managed.model, "state_dict")(keep_vars=True).items():
         number = ids.get(id(tensor))
         if number is None:
             if isinstance(tensor, torch.Tensor):
@@ -54,17 +55,17 @@ def save_pretrained(
     managed: Managed, directory: str | os.PathLike[str], named: dict[str, Any]
 ) -> None:
     """`Engine.save_pretrained`, with what else it is given."""
-    save = getattr(managed.model, "save_pretrained", None)
+    save = own(managed.model, "save_pretrained")
     if save is None:
         raise TypeError(
             f"castor: {type(managed.model).__name__} has no save_pretrained; "
             "save engine.state_dict() instead"
         )
-    state = state_to_save(managed, keep=managed.rank == 0)
+    with managed.lent(keep=managed.rank == 0) as state:
 
-    def write() -> str:
-        if managed.rank == 0:
-            save(directory, state_dict=state, **named)
-        return ""
+        def write() -> str:
+            if managed.rank == 0:
+                save(directory, state_dict=state, **named)
+            return ""
 
-    on_all_ranks(managed, "save_pretrained", write)
+        on_all_ranks(managed, "save_pretrained", write)

@@ -46,6 +46,8 @@ class _EngineOptimizer(torch.optim.Optimizer):
     """What a schedule and callbacks see: groups with learning rates. Its step is
     the engine's update."""
 
+    is_the_engines = True
+
     def __init__(self, groups: list[dict[str, Any]], trainer: Trainer) -> None:
         super().__init__(groups, {"lr": trainer.args.learning_rate})
         self._trainer = trainer

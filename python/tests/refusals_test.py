@@ -110,11 +110,13 @@ class Changed(unittest.TestCase):
             for write in (
                 lambda: nn.init.zeros_(model.a.weight),
                 lambda: model.a.weight.data.fill_(1),
-                lambda: model.load_state_dict(state),
+                lambda: model.a.load_state_dict({"weight": state["a.weight"]}, False),
                 lambda: model.half(),
             ):
                 with self.assertRaisesRegex(RuntimeError, "a.weight"):
                     write()
+            with self.assertRaisesRegex(RuntimeError, "engine.load_checkpoint"):
+                model.load_state_dict(state)
             self.assertEqual(bits(engine), before)
             one_step(engine, X)
 
