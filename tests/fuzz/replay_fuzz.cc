@@ -41,7 +41,8 @@ void CheckRun(const RecordedRun& run) {
                         .host_bytes = kUnlimitedBytes,
                         .policy = &policy,
                         .bus_bytes_per_s = 1e6,
-                        .prefetch = policies.size() % 2 == 1});
+                        .prefetch = policies.size() % 2 == 1,
+                        .checkpointing = {}});
     }
   }
   const auto sweep = Sweep(run, {}, policies, 4, nullptr);

@@ -147,7 +147,7 @@ describe('Served', () => {
     await opened.page.waitForFunction(
         () => /^finished/.test(
             document.querySelector('#state')?.textContent ?? ''),
-        undefined, {timeout: 120_000});
+        undefined, {timeout: 400_000});
     assert.equal(await stop(null), 0);
     const summary = readJson('summary.json');
     assert.match(await textOf(opened.page, '#figures'),
