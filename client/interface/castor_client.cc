@@ -53,7 +53,8 @@ castor_status Tell(castor_run* run, const absl::Status& status) {
   return Tell(status, &refused);
 }
 
-// Of castor_begin and castor_step, where what is not finite has its own status.
+// castor_begin and castor_step have a status of their own for what is not
+// finite.
 castor_status TellOfStep(castor_run* run, const absl::Status& status) {
   const castor_status told = Tell(run, status);
   return absl::IsOutOfRange(status) ? CASTOR_NOT_FINITE : told;

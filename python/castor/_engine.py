@@ -96,7 +96,7 @@ def initialize(
         model.train()
     try:
         engine._managed.adopt()
-        take_over(engine)
+        take_over(engine._managed, engine._steps)
         watch_optimizers()
         engine._steps.take_buffers()
         if sample_batch is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,8 +12,21 @@ from torch import nn
 from castor._compiled import plain_name
 from castor._gpu import Gpu, move_buffers
 from castor._library import shim
-from castor._methods import own
 from castor._shared_init import owner_of
+
+
+def own(model: nn.Module, name: str) -> Any:
+    """The model's method as it is without an engine (castor/_methods.py); None: it
+    has none."""
+    method = model.__dict__.get(name)
+    method = getattr(method, "castor_before", method)
+    if method is not None:
+        return method
+    function = getattr(type(model), name, None)
+    if function is not None:
+        return function.__get__(model)
+    # nn.Module's attributes, or those of a wrapper such as PeftModel.
+    return None if name.startswith("__") else getattr(model, name, None)
 
 
 class Managed:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from castor._compiled import plain_name
-from castor._methods import own
-from castor._managed import Managed
+from castor._managed import Managed, own
 from castor._ranks import on_all_ranks
 
 
-def state_of(
-    managed: Managed,
-    of_parameter: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
-) -> dict[str, torch.Tensor]:
-    """The model's state by name, in host memory; of each parameter's fp32 values,
-    what the function makes of them before those of the next are there."""
+def state_of(managed: Managed) -> dict[str, torch.Tensor]:
+    """The model's state by name, in host memory, parameters in fp32."""
     ids = {id(p): i for i, p in enumerate(managed.parameters)}
     values: dict[int, torch.Tensor] = {}
     state: dict[str, torch.Tensor] = {}
@@ -32,23 +25,9 @@ def state_of(
             state[name] = tensor
             continue
         if number not in values:  # tied names get one tensor
-            values[number] = of_parameter(managed.run.values(number))
+            values[number] = managed.run.values(number)
         state[name] = values[number]
     return state
-
-
-def state_to_save(managed: Managed, keep: bool = True) -> dict[str, torch.Tensor]:
-    """The model's state, parameters in the type in which they compute, under the
-    names that they have without torch.compile.
-
-    Args:
-        keep: False on a rank that takes part and needs no values; it gets none.
-    """
-    if keep:
-        state = state_of(managed, lambda values: values.to(managed.dtype))
-        return {plain_name(name): value for name, value in state.items()}
-    state_of(managed, lambda values: torch.empty(0))
-    return {}
 
 
 def save_pretrained(

@@ -12,7 +12,6 @@ from torch import nn
 from castor._engine import Engine, initialize
 from castor._inputs import copied
 from castor._refused import NonFiniteError, StepUndone
-from castor._state import state_to_save
 from castor._trainer_config import check_arguments, check_schedule, merged
 from castor._zero_init import Config, active_config
 
@@ -363,7 +362,8 @@ class Trainer(transformers.Trainer):
             super()._save(output_dir, state_dict=state_dict)
 
     def _values_to_save(self) -> dict[str, torch.Tensor]:
-        return state_to_save(self.engine._managed, keep=self.args.should_save)
+        with self.engine._managed.lent(keep=self.args.should_save) as state:
+            return state
 
     # The step.
 
