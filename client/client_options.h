@@ -36,6 +36,9 @@ struct ClientOptions {
   // So many such steps in a row are an error of the last one's Step.
   int64_t max_skipped_steps = 1;
   int64_t micro_batches = 1;
+  // A parameter without a gradient in a step is updated as if it were zeros,
+  // instead of left alone.
+  bool zeros_for_missing_gradients = false;
   // Whether updates wait for all gradients.
   bool needs_norm() const { return gradient_clipping > 0 || undoes_not_finite; }
   // The learning rate of an update; updates are counted from 1, without those

@@ -135,6 +135,7 @@ absl::Status ClientRun::Choose() {
   }
   program_ = &program;
   if (script_->training()) {
+    optimizer_->SetAbsent(program.absent);
     stats_.predicted_step_ns = program.forecast.step_ns;
   }
   if (reporter_.observed()) {
@@ -146,11 +147,12 @@ absl::Status ClientRun::Choose() {
 
 // Keeps the script of the step that was recorded, so that the next step of its
 // kind is followed.
-absl::Status ClientRun::KeepScript() {
+absl::Status ClientRun::KeepScript(std::vector<bool> absent) {
   // Before anything is kept, so that other ranks' kinds of steps are these.
   CASTOR_ASSIGN_OR_RETURN(const bool alike, AgreeOnScript());
   if (!alike) return absl::OkStatus();  // it cannot be followed
   auto program = std::make_unique<ClientProgram>(*script_);
+  program->absent = std::move(absent);
   programs_.TakePlaceOfSame(key_, program.get());
   Trace(*program);
   if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));

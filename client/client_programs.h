@@ -20,6 +20,9 @@ struct ClientProgram : StepProgram {
   explicit ClientProgram(StepScript s) : script(std::move(s)) {}
 
   StepScript script;
+  // [ParamId], or empty: no rank has a gradient of it in such a step, which
+  // leaves it alone.
+  std::vector<bool> absent;
   int64_t followed = 0;     // steps, to their ends
   DurationMeter durations;  // of the few of them that are measured
   // The plan as the executor has it, and of which plan that is a copy: one that

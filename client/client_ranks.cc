@@ -304,6 +304,26 @@ absl::StatusOr<bool> ClientRun::AgreeOnScript() {
   return values[0] == -values[1];
 }
 
+absl::StatusOr<std::vector<bool>> ClientRun::AgreeOnAbsent() {
+  if (options_.zeros_for_missing_gradients) return std::vector<bool>();
+  std::vector<int64_t> has;
+  for (size_t i = 0; i < layout_.parameters.size(); ++i) {
+    has.push_back(script_->HasGradient(ParamId(static_cast<int64_t>(i))));
+  }
+  if (shared()) {
+    CASTOR_RETURN_IF_ERROR(Told(
+        TakeHighest(*managed_.ranks(), "which gradients there are",
+                    WorkTag{.step = tag_step_}.Pack(), absl::MakeSpan(has))));
+  }
+  std::vector<bool> absent;
+  for (size_t i = 0; i < has.size(); ++i) {
+    if (has[i] != 0 || !layout_.parameters[i].trainable) continue;
+    absent.resize(has.size());
+    absent[i] = true;
+  }
+  return absent;
+}
+
 bool ClientRun::PlanFits(const Plan& plan) const {
   const int64_t always_bytes = RoundUp(
       ChunkOptimizer::DeviceBytes(layout_) + planner_.staging().DeviceBytes(),

@@ -156,6 +156,8 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
       EXPECT_EQ(rank.parameters, reference.parameters) << name;
       smallest = rank.stats.smallest_device_budget_bytes;
     }
+    // Ranks that never hand in the same gradients follow no plan.
+    if (smallest == 0) continue;
     setting.failing_rank = static_cast<int>(random() % world_size);
     setting.fail_at = static_cast<int64_t>(random() % 12);
     for (const int64_t budget :

@@ -27,6 +27,7 @@ namespace castor {
 namespace {
 
 using test_client::Client;
+using test_client::Layer;
 using test_client::Model;
 using test_client::Place;
 using test_client::RandomModel;
@@ -162,6 +163,8 @@ TEST(ClientTrace, HasAllRanksInOneFile) {
   for (int i = 0; i < 4; ++i) {
     Model model = RandomModel(random);
     model.micro_batches = 2;
+    // Ranks that hand in other gradients follow no plan, and tell of none.
+    for (Layer& layer : model.layers) layer.seldom = false;
     const Trained alone = Train(model, "auto", kUnlimitedBytes, "");
     const std::string path = directory.path() + "/trace";
     const Place first = Place::First(2);
@@ -236,7 +239,7 @@ TEST(ClientRun, PlansWithWhatUsesReducesAndUpdatesTook) {
   for (int i = 0; i < 6; ++i) {
     Model model = RandomModel(random);
     for (test_client::Layer& layer : model.layers) {
-      layer.optional = false;
+      layer.optional = layer.seldom = false;
       layer.growth = 0;
     }
     model.tells = false;  // all steps are alike

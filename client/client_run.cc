@@ -319,7 +319,9 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
         static_cast<int64_t>(HashName(rate.data(), rate.size())), first, end));
   }
   if (!following()) {
-    const absl::Status kept = KeepScript();
+    CASTOR_ASSIGN_OR_RETURN(std::vector<bool> absent, AgreeOnAbsent());
+    optimizer_->SetAbsent(absent);
+    const absl::Status kept = KeepScript(std::move(absent));
     // All ranks plan alike, so they are refused alike.
     given_up_ = shared() && absl::IsResourceExhausted(kept);
     CASTOR_RETURN_IF_ERROR(Told(kept));
@@ -354,10 +356,13 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
 // The next update is numbered by it, so the client's thread waits; updates may
 // still run then.
 absl::Status ClientRun::SettleOutcome() {
-  if (!options_.needs_norm()) return absl::OkStatus();
-  CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
-  const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
+  std::optional<ParamId> not_finite;
+  if (options_.needs_norm()) {
+    CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
+    not_finite = optimizer_->outcome().not_finite;
+  }
   if (!not_finite.has_value()) {
+    optimizer_->CountMissed();
     skipped_in_a_row_ = 0;
     return absl::OkStatus();
   }

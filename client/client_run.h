@@ -151,12 +151,13 @@ class ClientRun final : public ObservedRun {
   // copied. Once it was copied, the parameter is not at its address any more.
   absl::StatusOr<bool> HandInGradient(ParamId parameter, const void* gradient,
                                       bool last);
-  // Gradients that were not handed in are zeros.
+  // A gradient that was not handed in is zeros in the micro batch's sum.
   absl::Status EndBackward();
-  // The update, after all micro batches. Absent: the options' rate. OutOfRange:
-  // a gradient was not finite, and max_skipped_steps in a row were so. The step
-  // is over, parameters and states are what they were when it began, and
-  // another step may follow.
+  // The update, after all micro batches. A parameter whose gradient no rank has
+  // handed in during the step is left alone (MissingGradients). Absent: the
+  // options' rate. OutOfRange: a gradient was not finite, and max_skipped_steps
+  // in a row were so. The step is over, parameters and states are what they
+  // were when it began, and another step may follow.
   absl::Status Step(std::optional<double> learning_rate = {});
   absl::Status EndEvaluation();
   // Puts parameters and states back to where the step at hand began, after
@@ -285,7 +286,8 @@ class ClientRun final : public ObservedRun {
   void Trace(ClientProgram& program);
   absl::Status MakePlanOf(ClientProgram& program);
   absl::Status Choose();
-  absl::Status KeepScript();
+  // `absent`: ClientProgram::absent.
+  absl::Status KeepScript(std::vector<bool> absent = {});
   absl::Status LearnFromFollowed();
   absl::Status Measure(ClientProgram& program);
   absl::Status TakeDurations(ClientProgram& program);
@@ -368,6 +370,9 @@ class ClientRun final : public ObservedRun {
   // The uses' peaks and durations and the step's time become the highest of all
   // ranks'. Whether all ranks' gradients are final at the same uses.
   absl::StatusOr<bool> AgreeOnScript();
+  // Of which parameters no rank has handed in a gradient in the step at hand,
+  // which is recorded. [ParamId], or empty: of none, or they count as zeros.
+  absl::StatusOr<std::vector<bool>> AgreeOnAbsent();
 
   ClientOptions options_;
   ChunkLayout layout_;

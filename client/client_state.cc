@@ -14,7 +14,9 @@ absl::Status ClientRun::Save(const std::string& path,
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(CheckFilled());
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
-  metadata.state.trainer = {.step = steps_, .skipped_steps = skipped_steps_};
+  metadata.state.trainer = {.step = steps_,
+                            .skipped_steps = skipped_steps_,
+                            .missed_updates = optimizer_->MissedUpdates()};
   metadata.client_world_size = layout_.world_size;
   return SaveCheckpoint(path, parameters_, *store_, metadata, managed_.ranks());
 }
@@ -32,6 +34,7 @@ absl::Status ClientRun::Restore(ParameterSource& source,
   }
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   optimizer_->ForgetBroken();
+  optimizer_->SetMissedUpdates(state.missed_updates);
   absl::Status filled = FillChunks(parameters_, *store_, source);
   if (shared()) {
     filled = AgreeOnStatus(*managed_.ranks(), "values of a checkpoint", filled);

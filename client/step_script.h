@@ -14,6 +14,7 @@
 #ifndef CASTOR_CLIENT_STEP_SCRIPT_H_
 #define CASTOR_CLIENT_STEP_SCRIPT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -74,6 +75,13 @@ class StepScript {
   // How often the parameter's gradient is handed in, in that micro batch.
   int64_t HandIns(int64_t micro_batch, ParamId parameter) const {
     return hand_ins_[micro_batch][parameter.value].count;
+  }
+  // Whether any of it was handed in, in any micro batch.
+  bool HasGradient(ParamId parameter) const {
+    return std::any_of(hand_ins_.begin(), hand_ins_.end(),
+                       [&](const std::vector<HandInRecord>& of_micro_batch) {
+                         return of_micro_batch[parameter.value].count > 0;
+                       });
   }
   // The moment of use i in the trace.
   Moment MomentOf(int64_t i) const { return moments_[i]; }

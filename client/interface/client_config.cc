@@ -48,6 +48,8 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
       .undoes_not_finite = config.undoes_nonfinite(),
       .max_skipped_steps = config.nonfinite_steps_to_end(),
       .micro_batches = config.gradient_accumulation_steps,
+      .zeros_for_missing_gradients =
+          config.missing_gradients == MissingGradients::kZero,
       .learning_rate =
           [scheduler = config.scheduler, lr = config.optimizer.lr](
               int64_t step) { return LearningRate(scheduler, lr, step); },

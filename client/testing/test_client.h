@@ -80,6 +80,13 @@ struct Layer {
   bool read_late = false;  // its values are read once more at backward's end
   bool optional = false;   // steps with an odd number leave it out
   int64_t growth = 0;      // bytes that it takes more in each step
+  // Every other micro batch hands in no gradient of it, though it reads it.
+  bool seldom = false;
+
+  // Whether micro batch `m` of the step, of all ranks', hands its gradient in.
+  bool HandsIn(int64_t step, int64_t m) const {
+    return !seldom || (step + m) % 2 == 0;
+  }
 };
 
 struct Model {
@@ -112,7 +119,8 @@ inline Model RandomModel(std::mt19937& random) {
                             .in_parts = below(4) == 0,
                             .read_late = below(4) == 0,
                             .optional = i > 0 && below(6) == 0,
-                            .growth = grows ? below(1500) : 0});
+                            .growth = grows ? below(1500) : 0,
+                            .seldom = i > 0 && below(6) == 0});
   }
   model.micro_batches = 1 + below(3);
   model.tells = below(4) > 0;
@@ -478,7 +486,10 @@ class Client {
       dy = Product(dy, w, elements);
       GiveBack(temporary);
       GiveBack(kept[k]);
-      if (!model_.parameters[layer.parameter].trainable) continue;
+      if (!model_.parameters[layer.parameter].trainable ||
+          !layer.HandsIn(step, m * world_size_ + rank_)) {
+        continue;
+      }
       CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, first));
       if (layer.in_parts) {
         CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, rest));

@@ -22,7 +22,7 @@ from castor._library import shim
 from castor._managed import Managed
 from castor._methods import give_back, take_over
 from castor._parameters import check_modules, managed_parameters
-from castor._refused import Refused, StepUndone, each_line, first_line
+from castor._refused import Refused, each_line, first_line
 from castor._state import save_pretrained, state_of
 from castor._steps import Steps
 from castor._zero_init import Config, end_sharing, text_of
@@ -258,13 +258,6 @@ class Engine:
                 "castor: train_batch within a step; end it with engine.step(), or "
                 "give it up with engine.abort()"
             )
-        try:
-            return self._whole_step(step)
-        except StepUndone:
-            pass
-        return self._whole_step(step)
-
-    def _whole_step(self, step: list[Any]) -> torch.Tensor:
         total = torch.zeros(())
         for batch in step:
             try:

@@ -63,7 +63,8 @@ class Managed:
 
     def check_parameters(self) -> None:
         """Refuses to train a model in which a trained parameter came after
-        `initialize`, or one was frozen or is trained only since then.
+        `initialize`, or one is trained only since then. One that was frozen
+        since has no gradient, and is left alone.
 
         Raises:
             RuntimeError: there is one; the line names it.
@@ -78,12 +79,12 @@ class Managed:
                     "castor.initialize, and nothing would train it; freeze it, or "
                     "close(keep_values=True), and initialize the changed model"
                 )
-            if parameter.requires_grad != was:
+            if parameter.requires_grad and not was:
                 raise RuntimeError(
-                    f"castor: parameter {name} was "
-                    f"{'trained' if was else 'frozen'} at castor.initialize, and is "
-                    "not now; put requires_grad back, or "
-                    "close(keep_values=True), and initialize the changed model"
+                    f"castor: parameter {name} was frozen at castor.initialize, and "
+                    "is not now; initialize the model with what is ever trained "
+                    "(it can be frozen after that), or close(keep_values=True), "
+                    "and initialize the changed model"
                 )
 
     def adopt(self) -> None:

@@ -62,7 +62,11 @@ class StepUndone(RuntimeError):
     than steps before it that began alike. Parameters and optimizer are as they
     were when the step began, and PyTorch's generator of random numbers is as it
     was before the call: run the step's micro batches again, and they draw what
-    they drew. `Engine.train_batch` does that by itself.
+    they drew.
+
+    The engine does that by itself where it can: where each loss was in the output
+    of its pass (`engine(...)` or `engine.compute(...)`), and no input was written
+    to since. So this reaches who computes a loss from the output.
     """
 
 

@@ -17,6 +17,7 @@ from castor._gpu import move_buffers
 from castor._inputs import call_with, copied, description, loss_of
 from castor._managed import Managed
 from castor._refused import NonFiniteError, Refused, StepUndone, first_line
+from castor._repeat import Pass
 
 _Result = TypeVar("_Result")
 
@@ -54,6 +55,12 @@ class Steps:
         self.went_backward = False
         self._micro_batch = 0
         self._passes = 0  # of the micro batch
+        # The step's forward passes, of each micro batch.
+        self._done: list[list[Pass]] = [[]]
+        # Buffers that passes write, as far as is known, and their values before
+        # the step.
+        self._written: set[str] = set()
+        self._before: dict[str, torch.Tensor] = {}
         self._lock = threading.Lock()
         self._inside_calls = 0
         self._inside_thread = self._step_thread = threading.current_thread()
@@ -101,7 +108,9 @@ class Steps:
         if self._model.training and torch.is_grad_enabled():
             self._begin()
             with self._own_generator():
-                return self._pass(function, args, kwargs)
+                output = self._pass(function, args, kwargs)
+            self._done[-1].append(Pass(function, args, kwargs, output))
+            return output
         if self.in_step:
             with torch.no_grad(), drawing_undone(self._gpu):
                 return self._pass(function, args, kwargs)
@@ -129,8 +138,12 @@ class Steps:
                 f"castor: backward wants a loss of one element, not a "
                 f"{description(loss)}; give it the model's output.loss, or a mean"
             )
-        with self._own_generator():
-            self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
+        self._done[-1][-1].keep_loss(loss, scale)
+        done = self._done
+        if not self._goes_backward(loss, scale):
+            if loss._base is None:  # else it keeps the memory of its graph
+                loss.detach_()
+            self._repeat(done)
         self.went_backward = True
 
     @_alone
@@ -142,8 +155,7 @@ class Steps:
                 "first, once for each micro batch"
             )
         self.went_backward = False
-        self._passes = 0
-        self._micro_batch += 1
+        self._begin_micro_batch()
         while last and self._micro_batch < self.micro_batches:
             self._inside(self._run.enter_backward, self._no_micro_batch, (), {})
             self._micro_batch += 1
@@ -157,11 +169,15 @@ class Steps:
         self._inside(None, self._run.step, (rate,), {})
         self._micro_batch = 0
         self.in_step = False
+        self._done = [[]]
         return True
 
     @_alone
     def abort(self) -> None:
         """`Engine.abort`."""
+        if self.in_step:
+            self._restore_buffers()
+            self._done = [[]]
         self.in_step = False
         self.went_backward = False
         self._passes = 0
@@ -182,6 +198,45 @@ class Steps:
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.compute(self._model, args, kwargs)
+
+    def _go_backward(self, loss: torch.Tensor, scale: float | None) -> None:
+        with self._own_generator():
+            self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
+
+    def _goes_backward(self, loss: torch.Tensor, scale: float | None) -> bool:
+        """False: the step was undone, and `_repeat` can do it again."""
+        done = self._done
+        try:
+            self._go_backward(loss, scale)
+        except StepUndone:
+            if all(len(p) == 1 and p[0].can_be_repeated() for p in done):
+                return False
+            raise
+        return True
+
+    def _begin_micro_batch(self) -> None:
+        self._passes = 0
+        self._micro_batch += 1
+        self._done.append([])
+
+    def _repeat(self, done: list[list[Pass]]) -> None:
+        """Does a step that was undone again, up to the backward that it was in."""
+        for i, (one,) in enumerate(done):
+            if i > 0:
+                self._begin_micro_batch()
+            self._begin()
+            assert one.loss is not None
+            with self._own_generator():
+                output = self._pass(one.function, one.args, one.kwargs)
+            self._done[-1].append(one)
+            loss = one.loss_in(output)
+            del output
+            self._go_backward(loss, one.loss.scale)
+
+    def _restore_buffers(self) -> None:
+        for name, buffer in self._model.named_buffers():
+            if name in self._before:
+                buffer.data = self._before[name].clone()
 
     def _copy_buffers(self) -> None:
         if self._gpu is not None:
@@ -210,12 +265,15 @@ class Steps:
                     *copied(args, floats, device), **copied(kwargs, floats, device)
                 )
             for name, version in self._buffer_versions().items():
-                if buffers.get(name) != version:
+                if buffers.get(name) == version:
+                    continue
+                if self._managed.world_size > 1:
                     raise RuntimeError(
                         f"castor: forward writes the buffer {name}, and each of "
                         f"the {self._managed.world_size} ranks would have another one; "
                         "train on one rank, or freeze what it counts"
                     )
+                self._written.add(name)
             return result
 
         return self._inside(self._run.enter_forward, forward, args, kwargs)
@@ -230,9 +288,7 @@ class Steps:
         self._run.end_backward()
 
     def _buffer_versions(self) -> dict[str, tuple[int, int]]:
-        """What tells that a buffer was written; nothing on one rank."""
-        if self._managed.world_size == 1:
-            return {}
+        """What tells that a buffer was written."""
         return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
 
     def _meet_for_a_token(self) -> None:
@@ -256,6 +312,11 @@ class Steps:
             return
         self._managed.check_parameters()
         self._inside(None, self._run.begin, (True,), {})
+        self._before = {
+            name: buffer.detach().clone()
+            for name, buffer in self._model.named_buffers()
+            if name in self._written
+        }
         self._step_thread = threading.current_thread()
         self.in_step = True
 

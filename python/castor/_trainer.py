@@ -11,7 +11,7 @@ from torch import nn
 
 from castor._engine import Engine, initialize
 from castor._inputs import copied
-from castor._refused import NonFiniteError, StepUndone
+from castor._refused import NonFiniteError
 from castor._trainer_config import check_arguments, check_schedule, merged
 from castor._zero_init import Config, active_config
 
@@ -127,7 +127,6 @@ class Trainer(transformers.Trainer):
         self._castor_config = merged(castor, args)
         self._engine: Engine | None = None
         self._evaluating = False
-        self._inputs: list[tuple[dict[str, Any], Any]] = []  # of the step so far
         self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
         # By their names: a trainer between this one and transformers' may have
         # other places for them.
@@ -236,13 +235,7 @@ class Trainer(transformers.Trainer):
     ) -> torch.Tensor:
         """Forward and backward of a micro batch; the update comes with
         `optimizer.step`, as ever."""
-        prepared = dict(self._prepared(inputs))
-        self._inputs.append((prepared, num_items_in_batch))
-        try:
-            return self._micro_batch(*self._inputs[-1])
-        except StepUndone:
-            pass
-        return self._again()
+        return self._micro_batch(dict(self._prepared(inputs)), num_items_in_batch)
 
     def _prepared(self, inputs: Any) -> Any:
         """`_prepare_inputs`, which may call the model: GRPO generates there."""
@@ -397,21 +390,11 @@ class Trainer(transformers.Trainer):
             scaled = counted or self.compute_loss_func is not None
         return loss, 1 if scaled else self.current_gradient_accumulation_steps
 
-    def _again(self) -> torch.Tensor:
-        """The step's micro batches so far once more, since it was undone."""
-        losses = [self._micro_batch(*inputs) for inputs in self._inputs]
-        return losses[-1]
-
     def _update(self, learning_rate: float) -> None:
         try:
-            try:
-                self.engine.step(learning_rate, last=True)
-            except StepUndone:
-                self._again()
-                self.engine.step(learning_rate, last=True)
+            self.engine.step(learning_rate, last=True)
         except NonFiniteError as error:
             # The step was undone: what was trained until then is kept.
-            self._inputs.clear()
             if self.args.save_strategy != transformers.trainer_utils.SaveStrategy.NO:
                 try:
                     self._save_checkpoint(self.model, None)
@@ -421,13 +404,11 @@ class Trainer(transformers.Trainer):
                         f"{failed}"
                     ) from failed
             raise
-        self._inputs.clear()
 
     def _give_up(self) -> None:
         """A step that a callback has ended before its update never began."""
-        if self._inputs:
+        if self.engine._steps.in_step:
             self.engine.abort()
-            self._inputs.clear()
 
     # Checkpoints: the model's files, Trainer's state, and the engine's in a folder.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unittest
+from collections.abc import Callable
 from typing import Any
 
 import castor
@@ -356,10 +357,12 @@ class Undone(unittest.TestCase):
             def __init__(self) -> None:
                 super().__init__()
                 self.extra = nn.Parameter(torch.randn(500))
+                self.register_buffer("count", torch.zeros(()))
                 self.more = False
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 x = self.a(x)
+                self.count.add_(1)
                 if x.requires_grad:
                     x.register_hook(self.late)
                 return self.b(torch.tanh(x)).mean()
@@ -370,28 +373,44 @@ class Undone(unittest.TestCase):
                     return gradient * self.extra.detach().mean() + self.b.weight.sum()
                 return gradient
 
-        def run(by_hand: bool) -> tuple[list[bytes], int]:
+        def own_loss(engine: castor.Engine, x: torch.Tensor) -> None:
+            engine.backward(engine(x) * 1)
+            engine.step()
+
+        def writes_its_inputs(engine: castor.Engine, x: torch.Tensor) -> None:
+            x = x.clone()
+            loss = engine(x)
+            x.add_(0)
+            engine.backward(loss)
+            engine.step()
+
+        def batch(engine: castor.Engine, x: torch.Tensor) -> None:
+            engine.train_batch([[x]])
+
+        def run(one_step: Callable[..., Any]) -> tuple[list[bytes], int]:
             torch.manual_seed(0)
             model, undone = Differs(), 0
             with engine_of(model, budget=1 << 20) as engine:
                 for step in range(4):
                     model.more = step >= 2
-                    if not by_hand:
-                        engine.train_batch([[X]])
-                        continue
                     before = bits(engine)
+                    passes = model.count.item()
                     try:
                         one_step(engine, X)
                     except castor.StepUndone:
                         undone += 1
                         self.assertEqual(bits(engine), before)
+                        self.assertEqual(model.count.item(), passes)
                         one_step(engine, X)
+                    self.assertEqual(model.count.item(), passes + 1)
                 self.assertEqual(engine.global_steps, 4)
                 return bits(engine), undone
 
-        actual, undone = run(by_hand=True)
+        actual, undone = run(own_loss)
         self.assertEqual(undone, 1)
-        self.assertEqual(run(by_hand=False), (actual, 0))
+        self.assertEqual(run(writes_its_inputs), (actual, 1))
+        for by_itself in (one_step, batch):
+            self.assertEqual(run(by_itself), (actual, 0))
 
         # PyTorch itself gives the same.
         torch.manual_seed(0)
@@ -400,7 +419,6 @@ class Undone(unittest.TestCase):
         for step in range(4):
             model.more = step >= 2
             optimizer.zero_grad()
-            model.extra.grad = torch.zeros(500)
             model(X).backward()
             optimizer.step()
         for value, expected in zip(actual, model.state_dict().values()):

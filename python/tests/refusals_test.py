@@ -68,14 +68,15 @@ class Changed(unittest.TestCase):
             self.assertNotEqual(bits(engine), before)
             one_step(engine, X)
 
-    def test_a_parameter_that_was_frozen_later_is_told_by_name(self) -> None:
+    def test_a_parameter_that_is_trained_later_is_told_by_name(self) -> None:
         model = Net()
+        model.a.weight.requires_grad_(False)
         with engine_of(model) as engine:
-            model.a.weight.requires_grad_(False)
-            with self.assertRaisesRegex(RuntimeError, "a.weight was trained at"):
+            model.a.weight.requires_grad_(True)
+            with self.assertRaisesRegex(RuntimeError, "a.weight was frozen at"):
                 engine(X)
             self.evaluate(engine)
-            model.a.weight.requires_grad_(True)
+            model.a.weight.requires_grad_(False)
             one_step(engine, X)
 
     def test_values_of_a_closed_engine(self) -> None:

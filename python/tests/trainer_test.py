@@ -188,7 +188,8 @@ class Training(TrainerTest):
     def test_step_that_is_undone(self) -> None:
         def train(undo: int) -> bytes:
             trainer = self.trainer(max_steps=2)
-            backward, calls = trainer.engine.backward, []
+            steps = trainer.engine._steps
+            backward, calls = steps._go_backward, []
 
             def fails(*args: Any, **kwargs: Any) -> None:
                 calls.append(None)
@@ -197,7 +198,7 @@ class Training(TrainerTest):
                     raise castor.StepUndone("by the test")
                 backward(*args, **kwargs)
 
-            trainer.engine.backward = fails
+            steps._go_backward = fails
             trainer.train()
             self.assertEqual(len(calls), 4 if undo == 0 else 6)
             return bytes_of(trainer.engine.state_dict()["transformer.wte.weight"])

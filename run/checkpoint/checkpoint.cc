@@ -36,6 +36,9 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
   json["samples"] = metadata.state.samples;
   json["seed"] = metadata.state.seed;
   json["skipped_steps"] = trainer.skipped_steps;
+  if (!trainer.missed_updates.empty()) {
+    json["missed_updates"] = trainer.missed_updates;
+  }
   if (const auto& scale = trainer.loss_scale; scale.has_value()) {
     json["loss_scaler"] = {{"scale", scale->scale},
                            {"good_steps", scale->good_steps},
@@ -184,10 +187,10 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
       return wrong("its \"run\" makes no sense");
     }
   }
-  metadata.state = {.trainer = {.step = json["step"].get<int64_t>()},
-                    .samples = json["samples"].get<int64_t>(),
-                    .seed = json["seed"].get<int64_t>()};
+  metadata.state.samples = json["samples"].get<int64_t>();
+  metadata.state.seed = json["seed"].get<int64_t>();
   TrainerState& trainer = metadata.state.trainer;
+  trainer.step = json["step"].get<int64_t>();
   // Files from before fp16 could be trained lack it.
   if (json.contains("skipped_steps")) {
     if (!json["skipped_steps"].is_number_integer()) {
@@ -198,6 +201,18 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
   if (trainer.step < 0 || metadata.state.samples < 0 ||
       trainer.skipped_steps < 0 || trainer.skipped_steps > trainer.step) {
     return wrong("its step, skipped_steps or samples are out of range");
+  }
+  if (json.contains("missed_updates")) {
+    const nlohmann::json& missed = json["missed_updates"];
+    const bool counts =
+        missed.is_object() &&
+        std::all_of(missed.begin(), missed.end(), [&](const auto& count) {
+          return count.is_number_unsigned() &&
+                 count.template get<uint64_t>() <=
+                     static_cast<uint64_t>(trainer.step);
+        });
+    if (!counts) return wrong("its \"missed_updates\" make no sense");
+    trainer.missed_updates = missed.get<std::map<std::string, int64_t>>();
   }
   if (json.contains("loss_scaler")) {
     const auto scale = ReadLossScale(json["loss_scaler"]);

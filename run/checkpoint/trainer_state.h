@@ -3,7 +3,9 @@
 #define CASTOR_RUN_CHECKPOINT_TRAINER_STATE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "run/optim/loss_scaler.h"
 
@@ -12,6 +14,9 @@ namespace castor {
 struct TrainerState {
   int64_t step = 0;           // steps that are over
   int64_t skipped_steps = 0;  // of these: a gradient was not finite
+  // By name: in how many updates a parameter had no gradient, if in any. They
+  // do not count in its bias corrections.
+  std::map<std::string, int64_t> missed_updates = {};
   // None where the loss is not scaled.
   std::optional<LossScaleState> loss_scale = {};
 

@@ -24,6 +24,7 @@ namespace castor {
 namespace {
 
 using config_names::kDevices;
+using config_names::kMissingGradients;
 using config_names::kOnNonFinites;
 using config_names::kOnSaveErrors;
 using config_names::kSchedulers;
@@ -604,6 +605,8 @@ absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
                     RefuseClients(root);
                     ReadBatch(root, world_size, /*required=*/false, config);
                     ReadTraining(root, config);
+                    ReadEnum(root, "missing_gradients", kMissingGradients,
+                             &config->missing_gradients);
                     if (config->memory.activation_checkpointing !=
                         ActivationCheckpointing::kNone) {
                       root.Fail("memory.activation_checkpointing",

@@ -77,6 +77,10 @@ enum class OnSaveError : uint8_t {
 // What a run does after a step that was undone: see Config::on_nonfinite.
 enum class OnNonFinite : uint8_t { kError, kSkip };
 
+// What becomes of a parameter in a step in which it has no gradient: see
+// Config::missing_gradients.
+enum class MissingGradients : uint8_t { kSkip, kZero };
+
 struct CheckpointConfig {
   // "checkpoint": false is the whole section then: nothing is saved.
   bool wanted = true;
@@ -216,6 +220,11 @@ struct Config {
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   int64_t max_skipped_steps = 20;
   bool on_nonfinite_undo = false;
+  // Only for clients. A trainable parameter without a gradient in a step, on
+  // any rank, is left alone ("skip"), as PyTorch's optimizers leave it: it does
+  // not decay, its momentum does not move it, and the update does not count for
+  // it. Or its gradient counts as zeros ("zero").
+  MissingGradients missing_gradients = MissingGradients::kSkip;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
   Bf16Config bf16;

@@ -14,6 +14,7 @@ inline constexpr absl::string_view kSchedulers[] = {
 inline constexpr absl::string_view kWarmups[] = {"log", "linear"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
 inline constexpr absl::string_view kOnNonFinites[] = {"error", "skip"};
+inline constexpr absl::string_view kMissingGradients[] = {"skip", "zero"};
 inline constexpr absl::string_view kOnSaveErrors[] = {"stop", "continue"};
 
 }  // namespace castor::config_names

@@ -136,6 +136,8 @@ std::string ClientConfigToJson(const Config& config) {
   Ordered json;
   if (config.steps > 0) json["steps"] = config.steps;
   json["seed"] = config.seed;
+  json["missing_gradients"] =
+      Name(config_names::kMissingGradients, config.missing_gradients);
   AddTraining(config, &json);
   return Dump(json);
 }

@@ -97,6 +97,7 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
                                double loss_scale, bool speculates) {
   step_ = step;
   loss_scale_ = loss_scale;
+  absent_.clear();
   tag_step_ = tag_step;
   turn_ ^= 1;
   of_step().not_finite = 0;
@@ -280,16 +281,80 @@ absl::Status ChunkOptimizer::AddOnDevice(ChunkId chunk, int64_t micro_batch,
       });
 }
 
-std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
-  std::vector<UpdateRange> ranges;
+ChunkOptimizer::UpdateRanges ChunkOptimizer::RangesOf(ChunkId chunk) const {
+  UpdateRanges ranges;
   for (const Range& own : OwnRanges(chunk)) {
-    ranges.push_back(
-        {.begin = own.begin,
-         .end = own.end,
-         .parameter = own.place,
-         .weight_decay = options_.weight_decay[own.parameter.value]});
+    const int64_t id = own.parameter.value;
+    const bool absent = !absent_.empty() && absent_[id];
+    (absent ? ranges.absent : ranges.with_gradient)
+        .push_back({.begin = own.begin,
+                    .end = own.end,
+                    .parameter = own.place,
+                    .weight_decay = options_.weight_decay[id],
+                    .missed = missed_.empty() ? 0 : missed_[id]});
   }
   return ranges;
+}
+
+absl::Status ChunkOptimizer::UpdateWhereGradients(
+    const UpdateStep& step, const UpdateRanges& ranges,
+    const UpdateArrays& arrays, const ExecContext& context) const {
+  for (const UpdateRange& range : ranges.absent) {
+    CASTOR_RETURN_IF_ERROR(LeaveAlone(range, arrays, context));
+  }
+  if (ranges.with_gradient.empty()) return absl::OkStatus();
+  return options_.rule->Update(step, ranges.with_gradient, arrays, context);
+}
+
+// The gradient's place has the parameter again. An update aside, which only the
+// host makes, writes into other states than it reads: they become a copy.
+absl::Status ChunkOptimizer::LeaveAlone(const UpdateRange& range,
+                                        const UpdateArrays& arrays,
+                                        const ExecContext& context) const {
+  const int64_t size = range.end - range.begin;
+  const StateView& now = arrays.from == nullptr ? arrays.states : *arrays.from;
+  CASTOR_RETURN_IF_ERROR(kernels::Run(
+      context, kernels::CastArgs{
+                   .size = size,
+                   .from = DType::kFloat32,
+                   .x = now.master + range.begin,
+                   .to = arrays.dtype,
+                   .y = arrays.payload + range.begin * SizeOf(arrays.dtype)}));
+  if (arrays.from == nullptr) return absl::OkStatus();
+  std::copy_n(now.master + range.begin, size,
+              arrays.states.master + range.begin);
+  const std::vector<StateSlot>& slots = store_->layout().states.slots;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const int64_t bytes = SizeOf(slots[i].dtype);
+    std::copy_n(now.slots[i] + range.begin * bytes, size * bytes,
+                arrays.states.slots[i] + range.begin * bytes);
+  }
+  return absl::OkStatus();
+}
+
+void ChunkOptimizer::CountMissed() {
+  if (absent_.empty()) return;
+  missed_.resize(absent_.size());
+  for (size_t i = 0; i < absent_.size(); ++i) missed_[i] += absent_[i];
+}
+
+std::map<std::string, int64_t> ChunkOptimizer::MissedUpdates() const {
+  std::map<std::string, int64_t> by_name;
+  for (size_t i = 0; i < missed_.size(); ++i) {
+    if (missed_[i] == 0) continue;
+    by_name[store_->layout().parameters[i].name] = missed_[i];
+  }
+  return by_name;
+}
+
+void ChunkOptimizer::SetMissedUpdates(
+    const std::map<std::string, int64_t>& missed) {
+  missed_.clear();
+  if (missed.empty()) return;
+  for (const LayoutParameter& parameter : store_->layout().parameters) {
+    const auto found = missed.find(parameter.name);
+    missed_.push_back(found == missed.end() ? 0 : found->second);
+  }
 }
 
 UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
@@ -319,15 +384,17 @@ absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
         scalars_,
         device_->Fill(stream, tag.Pack(), OnDevice().update.exact, 0, bytes));
   }
-  return Run(chunk, tag,
-             [this, step = step_, ranges = UpdateRanges(chunk),
-              not_finite = &of_step().not_finite](
-                 std::byte* payload, const StateView& states,
-                 const Scalars& scalars, const ExecContext& context) {
-               return options_.rule->Measure(
-                   step, ranges, ArraysOf(payload, states, scalars, not_finite),
-                   scalars.update.exact, context);
-             });
+  return Run(
+      chunk, tag,
+      [this, step = step_, ranges = RangesOf(chunk).with_gradient,
+       not_finite = &of_step().not_finite](
+          std::byte* payload, const StateView& states, const Scalars& scalars,
+          const ExecContext& context) -> absl::Status {
+        if (ranges.empty()) return absl::OkStatus();
+        return options_.rule->Measure(
+            step, ranges, ArraysOf(payload, states, scalars, not_finite),
+            scalars.update.exact, context);
+      });
 }
 
 // As for the norm, the words of exact sums are added up. A chunk's on the
@@ -381,7 +448,7 @@ absl::Status ChunkOptimizer::AddSumsOverRanks(ChunkId chunk, WorkTag tag) {
 absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
   return Run(
       chunk, tag,
-      [this, step = step_, ranges = UpdateRanges(chunk), sums = NumSums(chunk),
+      [this, step = step_, ranges = RangesOf(chunk), sums = NumSums(chunk),
        not_finite = &of_step().not_finite](
           std::byte* payload, const StateView& states, const Scalars& scalars,
           const ExecContext& context) -> absl::Status {
@@ -392,7 +459,7 @@ absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
                                           .sums = scalars.update.exact,
                                           .values = scalars.update.values}));
         }
-        return options_.rule->Update(
+        return UpdateWhereGradients(
             step, ranges, ArraysOf(payload, states, scalars, not_finite),
             context);
       });

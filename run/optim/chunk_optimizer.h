@@ -7,6 +7,9 @@
 // ranks add up what they have of a chunk's parameters in the middle of its
 // update.
 //
+// A parameter without a gradient in a step is left alone, as PyTorch's
+// optimizers leave it (SetAbsent).
+//
 // Where updates wait for the norm, one on the host may run ahead of it, into
 // the chunk's bank (memory/exec/chunk_store.h), as if nothing were clipped or
 // skipped. Update commits it where that was so, else does it again.
@@ -22,8 +25,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -111,6 +117,19 @@ class ChunkOptimizer {
   // The step at hand is updated with this rate, whatever BeginStep was given.
   // Call before its first Update. What has run ahead with another is repeated.
   void ChangeRate(double lr);
+
+  // `absent` [ParamId], or empty for none: parameters of which the step at hand
+  // has no gradient on any rank. They and their states stay as they are, and
+  // the update does not count for them. Call before the step's first update,
+  // and before one that runs ahead.
+  void SetAbsent(std::vector<bool> absent) { absent_ = std::move(absent); }
+  // The step's update took place: it was not skipped. Counts it as missed for
+  // the parameters that were absent.
+  void CountMissed();
+  // By name, of parameters that missed any: how many updates had no gradient of
+  // them. Checkpoints keep these.
+  std::map<std::string, int64_t> MissedUpdates() const;
+  void SetMissedUpdates(const std::map<std::string, int64_t>& missed);
 
   // The step that began last will have no update: forgets what was reduced of
   // it. Call when all work is over.
@@ -201,8 +220,19 @@ class ChunkOptimizer {
   // next do not wait for parts that are under way.
   StreamId StreamOnDevice(WorkKind kind) const;
   absl::Status Apply(ChunkId chunk, WorkTag tag);
-  absl::Status UpdateAside(const UpdateStep& step,
-                           absl::Span<const UpdateRange> ranges,
+  // The parameters of a chunk in the own shard.
+  struct UpdateRanges {
+    std::vector<UpdateRange> with_gradient;
+    std::vector<UpdateRange> absent;
+  };
+  UpdateRanges RangesOf(ChunkId chunk) const;
+  absl::Status UpdateWhereGradients(const UpdateStep& step,
+                                    const UpdateRanges& ranges,
+                                    const UpdateArrays& arrays,
+                                    const ExecContext& context) const;
+  absl::Status LeaveAlone(const UpdateRange& range, const UpdateArrays& arrays,
+                          const ExecContext& context) const;
+  absl::Status UpdateAside(const UpdateStep& step, const UpdateRanges& ranges,
                            std::byte* home, const StateView& states,
                            const ChunkStore::BankView& bank,
                            const float* gradient_scale, int32_t* not_finite,
@@ -226,7 +256,6 @@ class ChunkOptimizer {
     int64_t begin, end;
   };
   std::vector<Range> OwnRanges(ChunkId chunk) const;
-  std::vector<UpdateRange> UpdateRanges(ChunkId chunk) const;
 
   Device* device_ = nullptr;
   Arena* arena_ = nullptr;
@@ -250,7 +279,9 @@ class ChunkOptimizer {
   // By chunk, of updates that ran ahead: what a commit takes over.
   std::vector<int32_t> not_finite_ahead_;
   bool speculates_ = false;
-  bool rate_changed_ = false;  // since the step began
+  bool rate_changed_ = false;    // since the step began
+  std::vector<bool> absent_;     // [ParamId], or empty
+  std::vector<int64_t> missed_;  // [ParamId], or empty: none missed any
   // Written by the host's compute stream.
   std::atomic<int64_t> committed_ = 0;
   std::atomic<int64_t> repeated_ = 0;

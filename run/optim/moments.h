@@ -41,7 +41,7 @@ KernelRange MomentRange(const Options& options, const UpdateStep& step,
   made.hyper.beta2 = options.betas[1];
   made.hyper.eps = options.eps;
   made.hyper.weight_decay = range.weight_decay;
-  made.hyper.step = step.number;
+  made.hyper.step = step.number - range.missed;
   made.hyper.bias_correction = options.bias_correction;
   return made;
 }

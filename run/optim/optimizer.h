@@ -32,7 +32,7 @@ namespace castor {
 
 // What is the same for all parameters of a step.
 struct UpdateStep {
-  int64_t number = 1;  // t, from 1; skipped steps do not count
+  int64_t number = 1;  // from 1; skipped steps do not count
   double lr = 0;       // the scheduler's
 };
 
@@ -43,6 +43,9 @@ struct UpdateRange {
   int64_t end = 0;
   int64_t parameter = 0;  // its place among the chunk's
   double weight_decay = 0;
+  // In how many updates before this one the parameter had no gradient. Its own
+  // number of updates, t in bias corrections, is UpdateStep::number less these.
+  int64_t missed = 0;
 };
 
 // The arrays of this rank's shard of a chunk, on the side where its states are.

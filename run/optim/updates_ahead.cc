@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "kernels/cast/cast.h"
@@ -14,20 +13,20 @@
 namespace castor {
 
 absl::Status ChunkOptimizer::UpdateAside(
-    const UpdateStep& step, absl::Span<const UpdateRange> ranges,
-    std::byte* home, const StateView& states, const ChunkStore::BankView& bank,
+    const UpdateStep& step, const UpdateRanges& ranges, std::byte* home,
+    const StateView& states, const ChunkStore::BankView& bank,
     const float* gradient_scale, int32_t* not_finite,
     const ExecContext& context) const {
-  return options_.rule->Update(step, ranges,
-                               {.payload = home,
-                                .dtype = store_->layout().dtype,
-                                .gradient_sum = states.sum,
-                                .gradient_scale = gradient_scale,
-                                .states = bank.states,
-                                .from = &states,
-                                .gradient = bank.gradients,
-                                .not_finite = not_finite},
-                               context);
+  return UpdateWhereGradients(step, ranges,
+                              {.payload = home,
+                               .dtype = store_->layout().dtype,
+                               .gradient_sum = states.sum,
+                               .gradient_scale = gradient_scale,
+                               .states = bank.states,
+                               .from = &states,
+                               .gradient = bank.gradients,
+                               .not_finite = not_finite},
+                              context);
 }
 
 absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
@@ -41,7 +40,7 @@ absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
                        .chunk = chunk.value};
   return store_->RunAhead(
       chunk, tag,
-      [this, step = step_, ranges = UpdateRanges(chunk), scale = plain_scale(),
+      [this, step = step_, ranges = RangesOf(chunk), scale = plain_scale(),
        not_finite = &not_finite_ahead_[chunk.value]](
           std::byte* home, const StateView& states,
           const ChunkStore::BankView& bank,
@@ -70,7 +69,7 @@ absl::Status ChunkOptimizer::Commit(ChunkId chunk, Moment moment) {
                        .chunk = chunk.value};
   return store_->Commit(
       chunk, tag,
-      [this, of_step = &of_step(), step = step_, ranges = UpdateRanges(chunk),
+      [this, of_step = &of_step(), step = step_, ranges = RangesOf(chunk),
        repeats = rate_changed_, ahead = &not_finite_ahead_[chunk.value]](
           std::byte* home, const StateView& states,
           const ChunkStore::BankView& bank,

@@ -97,6 +97,7 @@ absl::Status Trainer::Initialize(ParameterSource& source,
   if (!filled.ok()) return Failed(filled);
   initialized_ = true;
   state_ = state;
+  optimizer_->SetMissedUpdates(state.missed_updates);
   if (scaler_.has_value() && state.loss_scale.has_value()) {
     scaler_->Restore(*state.loss_scale);
   }
