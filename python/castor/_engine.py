@@ -89,7 +89,12 @@ def initialize(
         if refusal is not None:
             raise Refused(refusal) from None
         raise ValueError(each_line(error, "castor.initialize")) from None
-    engine = Engine(Managed(model, run, list(parameters.values()), gpu))
+    sizes = [(n, p.numel(), p.requires_grad, decay) for n, p, decay in described]
+
+    def foresee(uses: str) -> str:
+        return shim.foresee(text, sizes, uses, run.world_size)
+
+    engine = Engine(Managed(model, run, list(parameters.values()), gpu, foresee))
     failure: BaseException | None = None
     modes = [(module, module.training) for module in model.modules()]
     if not model.training:  # else a part may have a mode of its own

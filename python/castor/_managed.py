@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,7 @@ class Managed:
         run: of the core.
         parameters: by their numbers in the run.
         gpu: where the model computes; None: on the CPU.
+        foresee: what uses such as castor_foresee wants them come to, as JSON.
         rank: which of the ranks this process is.
         world_size: how many there are.
     """
@@ -47,11 +48,13 @@ class Managed:
         run: shim.Run,
         parameters: list[nn.Parameter],
         gpu: Gpu | None,
+        foresee: Callable[[str], str],
     ) -> None:
         self.model = model
         self.run = run
         self.parameters = parameters
         self.gpu = gpu
+        self.foresee = foresee
         self.rank = run.rank
         self.world_size = run.world_size
         self._trained = {id(p): p.requires_grad for p in parameters}

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from castor._compiled import without_compiling
 from castor._inputs import call_with, copied, loss_of
 from castor._library import shim
+from castor._managed import Managed
 from castor._operators import reads_nothing, storage_of
 from castor._zero_init import Config, text_of
 
@@ -136,8 +137,12 @@ def plan(
         raise ValueError(f"{_WHO}: the model has no parameters; give it one that has")
     shim.foresee(text, described, "[]", ranks)  # says at once what is wrong
     note = ""
+
+    def forward(batch: Any) -> Any:
+        return call_with(model, batch)
+
     try:
-        uses = _Tracing(model, dtype, mode).micro_batch(sample_batch)
+        uses = _Tracing(model, dtype, mode).micro_batch(forward, sample_batch)
     except Exception as error:
         # Whatever it is, the real pass either has it as well, and raises it, or
         # it comes from the fake tensors.
@@ -149,9 +154,38 @@ def plan(
                 f"{_WHO}: the model does not run on fake tensors ({note}); give "
                 "one with values, so that it can make a real pass"
             )
-        uses = _Tracing(model, dtype, None).micro_batch(sample_batch)
+        uses = _Tracing(model, dtype, None).micro_batch(forward, sample_batch)
     foreseen = shim.foresee(text, described, json.dumps(uses), ranks)
     return Plan(json.loads(foreseen), note)
+
+
+def foresee_budget(
+    managed: Managed, function: Callable[..., Any], args: Any, kwargs: Any
+) -> int | None:
+    """The smallest device budget of a step of such a forward pass and its
+    backward, found on fake tensors. None: it does not run on them.
+
+    Between passes: it puts other tensors in the places of parameters and
+    buffers meanwhile."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def forward(batch: Any) -> Any:
+        output = function(*batch[0], **batch[1])
+        try:
+            return loss_of(output)
+        except ValueError:  # the loss is computed elsewhere
+            leaves = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor)]
+            return sum(t.float().sum() for t in leaves if t.requires_grad)
+
+    try:
+        uses = _Tracing(managed.model, managed.dtype, mode).micro_batch(
+            forward, (args, kwargs)
+        )
+        foreseen = json.loads(managed.foresee(json.dumps(uses)))
+    except Exception:
+        return None  # what is known without it was told
+    budget: int = foreseen["smallest_device_budget_bytes"]
+    return budget
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:
@@ -186,7 +220,9 @@ class _Tracing:
         self._present: frozenset[int] = frozenset()
         self._backward = False
 
-    def micro_batch(self, batch: Any) -> list[dict[str, Any]]:
+    def micro_batch(
+        self, forward: Callable[[Any], Any], batch: Any
+    ) -> list[dict[str, Any]]:
         """The uses, as castor_foresee wants them."""
         with contextlib.ExitStack() as stack:
             if self._mode is not None:
@@ -203,16 +239,13 @@ class _Tracing:
             self._begin_use("inputs", frozenset())
             stack.callback(self._model.train, self._model.training)
             self._model.train()
-            loss = self._forward(_faked(batch, self._mode))
+            floats = self._dtype if self._dtype != torch.float32 else None
+            loss = loss_of(forward(copied(_faked(batch, self._mode), floats)))
             self._backward = True
             self._present = frozenset()
             torch.autograd.backward(loss)
             del loss
         return self._uses
-
-    def _forward(self, batch: Any) -> torch.Tensor:
-        floats = self._dtype if self._dtype != torch.float32 else None
-        return loss_of(call_with(self._model, copied(batch, floats)))
 
     @contextlib.contextmanager
     def _standing_in(self) -> Iterator[None]:

@@ -24,6 +24,10 @@ def each_line(error: BaseException, who: str) -> str:
     return "\n".join(lines)
 
 
+# What earlier calls gave is spoken of from this part of what is claimed on.
+_KEPT_TO_MENTION = 20
+
+
 class Refused(RuntimeError):
     """The device's budget is too small for this step.
 
@@ -35,8 +39,10 @@ class Refused(RuntimeError):
         operator: the operator, or the use, at which it is too much.
         peak_bytes: what the device would have to hold there beside parameters.
         resident_bytes: the parameters that it would have to hold there.
-        smallest_device_budget_bytes: a budget that does, if `exact`; otherwise
-            a lower bound, since the step was not seen to its end.
+        smallest_device_budget_bytes: a budget that does, if `exact`. Otherwise
+            the step was not seen to its end; it is what a pass on fake tensors
+            came to, as in `castor.plan`, or a lower bound where the model does
+            not run on them.
         exact: see there.
     """
 
@@ -46,12 +52,29 @@ class Refused(RuntimeError):
     smallest_device_budget_bytes: int
     exact: bool
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
+    def __init__(
+        self, refusal: Refusal, foreseen_bytes: int | None = None, kept_bytes: int = 0
+    ) -> None:
+        """Args:
+        foreseen_bytes: what a budget has to be as far as a pass on fake
+            tensors shows; None: there was none.
+        kept_bytes: of peak_bytes, tensors that earlier calls gave.
+        """
+        message = refusal.message
+        if kept_bytes > refusal.peak_bytes // _KEPT_TO_MENTION:
+            message += (
+                f"; {kept_bytes} bytes of what it takes are tensors that earlier "
+                "calls gave and that still live: keep loss.item(), and no outputs"
+            )
+        smallest = refusal.smallest_device_budget_bytes
+        if not refusal.exact and foreseen_bytes is not None:
+            smallest = max(smallest, foreseen_bytes + kept_bytes)
+            message += f"; the whole step is foreseen to fit in {smallest} bytes"
+        super().__init__(message)
         self.operator = refusal.operator
         self.peak_bytes = refusal.peak_bytes
         self.resident_bytes = refusal.resident_bytes
-        self.smallest_device_budget_bytes = refusal.smallest_device_budget_bytes
+        self.smallest_device_budget_bytes = smallest
         self.exact = refusal.exact
 
 

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -17,7 +17,11 @@ from castor._gpu import move_buffers
 from castor._inputs import call_with, copied, description, loss_of
 from castor._managed import Managed
 from castor._refused import NonFiniteError, Refused, StepUndone, first_line
+from castor._plan import foresee_budget
 from castor._repeat import Pass
+
+if TYPE_CHECKING:
+    from castor._shim import Refusal
 
 _Result = TypeVar("_Result")
 
@@ -57,6 +61,10 @@ class Steps:
         self._passes = 0  # of the micro batch
         # The step's forward passes, of each micro batch.
         self._done: list[list[Pass]] = [[]]
+        # The training pass that began last, to foresee what it takes.
+        self._at_hand: tuple[Callable[..., Any], Any, Any] | None = None
+        self._buffer_bytes = 0
+        self._kept_bytes = 0  # by whoever calls, when the step began
         # Buffers that passes write, as far as is known, and their values before
         # the step.
         self._written: set[str] = set()
@@ -94,6 +102,7 @@ class Steps:
     def take_buffers(self) -> None:
         """Copies the model's buffers to the device."""
         self._inside(self._run.enter_forward, self._copy_buffers, (), {})
+        self._buffer_bytes = self._run.claimed_bytes
 
     @_alone
     def compute(
@@ -107,6 +116,7 @@ class Steps:
             )
         if self._model.training and torch.is_grad_enabled():
             self._begin()
+            self._at_hand = (function, args, kwargs)
             with self._own_generator():
                 output = self._pass(function, args, kwargs)
             self._done[-1].append(Pass(function, args, kwargs, output))
@@ -170,6 +180,7 @@ class Steps:
         self._micro_batch = 0
         self.in_step = False
         self._done = [[]]
+        self._at_hand = None
         return True
 
     @_alone
@@ -311,6 +322,7 @@ class Steps:
         if self.in_step:
             return
         self._managed.check_parameters()
+        self._kept_bytes = self._run.claimed_bytes - self._buffer_bytes
         self._inside(None, self._run.begin, (True,), {})
         self._before = {
             name: buffer.detach().clone()
@@ -358,5 +370,13 @@ class Steps:
         # Outside the handler, so that the error does not keep the failed pass's
         # tensors.
         if refusal is not None:
-            raise Refused(refusal)
+            raise self._refused(refusal)
         raise StepUndone(what) if undone else NonFiniteError(what)
+
+    def _refused(self, refusal: Refusal) -> Refused:
+        """The error of a pass that takes too much, with what would do."""
+        at_hand, self._at_hand = self._at_hand, None
+        if at_hand is None:
+            return Refused(refusal)
+        budget = None if refusal.exact else foresee_budget(self._managed, *at_hand)
+        return Refused(refusal, budget, self._kept_bytes)

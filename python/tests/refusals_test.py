@@ -79,6 +79,47 @@ class Changed(unittest.TestCase):
             model.a.weight.requires_grad_(False)
             one_step(engine, X)
 
+    def test_a_refusal_is_followed_once(self) -> None:
+        class Deep(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = nn.Sequential(*(nn.Linear(96, 96) for _ in range(5)))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.layers(x).square().mean()
+
+        def smallest_after_steps(budget: int) -> int:
+            with engine_of(Deep(), budget=budget) as engine:
+                for _ in range(3):
+                    one_step(engine, torch.ones(16, 96))
+                smallest: int = engine.summary()["smallest_device_budget_bytes"]
+                return smallest
+
+        smallest = smallest_after_steps(1 << 22)
+        with self.assertRaisesRegex(castor.Refused, "foreseen to fit in") as caught:
+            smallest_after_steps(smallest // 3)
+        self.assertFalse(caught.exception.exact)
+        told = caught.exception.smallest_device_budget_bytes
+        self.assertEqual(smallest_after_steps(told), smallest)
+
+    def test_a_refusal_names_outputs_that_were_kept(self) -> None:
+        class Wide(Net):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = super().forward(x)
+                self.out = (y + torch.zeros(4000)).detach()
+                return y
+
+        kept = []
+        with engine_of(Wide(), budget=100_000) as engine:
+            with self.assertRaisesRegex(
+                castor.Refused, r"; \d{5} bytes of what it takes are tensors that"
+            ):
+                for _ in range(12):
+                    one_step(engine, X)
+                    kept.append(engine.model.out)
+            kept.clear()
+            one_step(engine, X)
+
     def test_values_of_a_closed_engine(self) -> None:
         model = Net()
         engine_of(model).close()
