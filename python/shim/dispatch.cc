@@ -131,11 +131,25 @@ struct Found {
   }
 };
 
+// Whether it sets a tensor to itself, which changes nothing. The
+// parametrizations of torch.nn.utils do so.
+bool SetsToItself(const Operator& op, const torch::jit::Stack& stack) {
+  if (op.name != "aten::set_" || op.arguments.size() != 2) return false;
+  const c10::IValue& to = stack[stack.size() - 2];
+  const c10::IValue& from = stack.back();
+  return to.isTensor() && from.isTensor() &&
+         to.toTensor().is_same(from.toTensor());
+}
+
 void OnOperator(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                 torch::jit::Stack* stack) {
   const c10::DispatchKeySet rest =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   const Operator& op = OperatorOf(handle.schema());
+  if (SetsToItself(op, *stack)) {
+    stack->pop_back();
+    return;
+  }
   Session* session = Entered();
   if (session != nullptr && !op.reads_shapes_alone) {
     Found found;

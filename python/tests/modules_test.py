@@ -34,8 +34,7 @@ def train_plain(model: nn.Module, batch: dict[str, Any]) -> list[float]:
     optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01, eps=1e-4)
     losses = []
     for _ in range(STEPS):
-        for p in trained:  # what no operator reads has gradient zero here too
-            p.grad = torch.zeros_like(p)
+        optimizer.zero_grad()
         output = model(**batch)
         loss = output if isinstance(output, torch.Tensor) else output.loss
         loss.backward()
@@ -412,6 +411,25 @@ def adapted() -> nn.Module:
     return peft.get_peft_model(llama(), config)
 
 
+def adapted_experts() -> nn.Module:
+    """An adapter of parameters that are no layer's weights."""
+    model = transformers.Qwen3MoeForCausalLM(
+        transformers.Qwen3MoeConfig(
+            hidden_size=16, intermediate_size=24, moe_intermediate_size=8,
+            num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+            head_dim=8, num_experts=4, num_experts_per_tok=2, vocab_size=40,
+            max_position_embeddings=16, tie_word_embeddings=False,
+            bos_token_id=0, eos_token_id=1, pad_token_id=2,
+        )
+    )
+    config = peft.LoraConfig(
+        r=4, lora_alpha=8, target_modules=["q_proj"], task_type="CAUSAL_LM",
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+        init_lora_weights=False,
+    )
+    return peft.get_peft_model(model, config)
+
+
 class Lora(Beside):
     batch = {"input_ids": torch.arange(3, 15).reshape(2, 6)}
     batch["labels"] = batch["input_ids"]
@@ -430,6 +448,11 @@ class Lora(Beside):
         trained = sum(p.numel() for p in engine.model.parameters() if p.requires_grad)
         whole = sum(p.numel() for p in engine.model.parameters())
         self.assertLess(engine.summary()["host_peak_bytes"], 6 * whole + 20 * trained)
+
+    def test_fused_experts(self) -> None:
+        engine = self.hold(adapted_experts, self.batch)
+        names = [n for n, _ in engine.model.named_parameters() if "experts" in n]
+        self.assertEqual(len([n for n in names if "lora_" in n]), 2 * 2 * 2)
 
     def test_adapters_are_saved_and_read_back(self) -> None:
         torch.manual_seed(1)

@@ -42,8 +42,7 @@ def plain(model: nn.Module, batches: list, micro_batches: int) -> list[float]:
     optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01, eps=1e-4)
     losses = []
     for first in range(0, len(batches), micro_batches):
-        for p in trained:  # what no operator reads has gradient zero here too
-            p.grad = torch.zeros_like(p)
+        optimizer.zero_grad()
         total = 0.0
         for index, batch in enumerate(batches[first : first + micro_batches]):
             # Dropout draws as in the engine.
