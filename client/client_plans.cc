@@ -1,5 +1,6 @@
 // From what a client's steps were to plans, and refusals.
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 #include <variant>
@@ -101,14 +102,14 @@ Moment ClientRun::UpdateOf(ChunkId chunk) const {
   return moment;
 }
 
-// Follows the latest script that begins as the step at hand does, or records.
+// Follows a script that begins as the step at hand does, or records.
 absl::Status ClientRun::Choose() {
   if (!shared()) {
     key_ = {script_->training(), script_->uses().front().label};
   }
-  ClientProgram* const latest = programs_.Latest(key_);
-  if (latest == nullptr) return Record();
-  ClientProgram& program = *latest;
+  ClientProgram* const expected = programs_.Expected(key_);
+  if (expected == nullptr) return Record();
+  ClientProgram& program = *expected;
   // An evaluation is planned around the states where they are now.
   if (!script_->training() || program.plan == nullptr) {
     if (!MakePlanOf(program).ok()) return Record();
@@ -150,13 +151,23 @@ absl::Status ClientRun::Choose() {
 absl::Status ClientRun::KeepScript(std::vector<bool> absent) {
   // Before anything is kept, so that other ranks' kinds of steps are these.
   CASTOR_ASSIGN_OR_RETURN(const bool alike, AgreeOnScript());
-  if (!alike) return absl::OkStatus();  // it cannot be followed
-  auto program = std::make_unique<ClientProgram>(*script_);
+  if (!alike) {  // it cannot be followed
+    if (script_->training()) programs_.TookStep(0);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<ClientProgram> program = programs_.Take(key_, *script_);
+  const bool known = program != nullptr;
+  if (!known) program = std::make_unique<ClientProgram>(*script_);
   program->absent = std::move(absent);
-  programs_.TakePlaceOfSame(key_, program.get());
-  Trace(*program);
-  if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));
+  // A known one was recorded again because of memory, or because another one
+  // was expected.
+  if (!known || program->script.RaisePeaks(*script_)) {
+    Trace(*program);
+    if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));
+  }
+  ClientProgram& kept = *program;
   programs_.Keep(key_, std::move(program));
+  if (script_->training()) programs_.TookStep(kept.number);
   return absl::OkStatus();
 }
 
@@ -168,6 +179,7 @@ absl::Status ClientRun::LearnFromFollowed() {
   const int64_t until =
       kUnmeasuredSteps +
       std::max(kLeastMeasuredSteps, options_.memory.warmup_steps);
+  if (script_->training()) programs_.TookStep(program.number);
   ++program.followed;
   if (program.trace.measured) {
     if (script_->training() && !stream_.has_value()) Watch(program);

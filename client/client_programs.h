@@ -20,6 +20,7 @@ struct ClientProgram : StepProgram {
   explicit ClientProgram(StepScript s) : script(std::move(s)) {}
 
   StepScript script;
+  int64_t number = 0;  // among those that were kept, from 1
   // [ParamId], or empty: no rank has a gradient of it in such a step, which
   // leaves it alone.
   std::vector<bool> absent;
@@ -36,19 +37,26 @@ class ClientPrograms {
   // its first use: that of each rank, where there are several.
   using Key = std::pair<bool, LabelId>;
 
-  // The latest that was kept of the steps that begin so; null: there is none.
-  ClientProgram* Latest(const Key& key);
-  // The same script once more, if it is kept, was recorded again because of
-  // memory: takes its peaks into `program`, and forgets it.
-  void TakePlaceOfSame(const Key& key, ClientProgram* program);
-  // Beyond kMost programs of steps that begin alike the oldest is forgotten.
+  // Of the programs that begin so: the one that a step followed or recorded
+  // when the step before it was of the same program as now, so that steps of
+  // two kinds may take turns; else the latest. Null: there is none.
+  ClientProgram* Expected(const Key& key);
+  // Takes out the one with this script. Null: there is none.
+  std::unique_ptr<ClientProgram> Take(const Key& key, const StepScript& script);
+  // It is the latest from now on. Beyond kMost programs of steps that begin
+  // alike the oldest is forgotten.
   void Keep(const Key& key, std::unique_ptr<ClientProgram> program);
   void Forget(const Key& key) { programs_.erase(key); }
+  // The training step that is over was of this program; 0: of none.
+  void TookStep(int64_t number);
 
  private:
   static constexpr size_t kMost = 16;
 
   std::map<Key, std::vector<std::unique_ptr<ClientProgram>>> programs_;
+  int64_t kept_ = 0;                  // programs so far
+  int64_t previous_ = 0;              // ClientProgram::number
+  std::map<int64_t, int64_t> after_;  // by number: that of the next step
 };
 
 }  // namespace castor

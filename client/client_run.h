@@ -19,12 +19,12 @@
 //               is over. Whatever comes, it comes with the least memory.
 //   following   The use at hand is the next of a script that was recorded
 //               before, and the plan that was made of it is carried out.
-// A step begins to follow the latest script that begins with the same use. It
-// goes over to recording where it differs, or where it needs memory that
-// payloads have which the use at hand does not read, unless gradients of the
-// micro batch have taken their places already: then the call is Aborted, Abort
-// undoes the step, and the client may run it again, which records it. Both ways
-// give the same bits.
+// A step begins to follow a script that begins with the same use
+// (ClientPrograms::Expected). It goes over to recording where it differs, or
+// where it needs memory that payloads have which the use at hand does not read,
+// unless gradients of the micro batch have taken their places already: then the
+// call is Aborted, Abort undoes the step, and the client may run it again,
+// which records it. Both ways give the same bits.
 //
 // On several ranks all of them make the same calls with the same parameters, in
 // the same order, on micro batches of their own; Claim and Release are each

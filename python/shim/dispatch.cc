@@ -165,7 +165,9 @@ void OnOperator(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
       }
       TORCH_CHECK(found.session == session, "castor: ", op.name,
                   " reads parameter ", found.session->name(found.ids[0]),
-                  " of another engine");
+                  " of another engine; give castor.initialize one model that "
+                  "has both (torch.nn.ModuleDict), and freeze what a step does "
+                  "not train");
       session->Use(op.name, found.ids);
     }
   }

@@ -430,6 +430,72 @@ def adapted_experts() -> nn.Module:
     return peft.get_peft_model(model, config)
 
 
+class Adversaries(unittest.TestCase):
+    """A generator and what judges it, in one engine, which train by turns."""
+
+    STEPS = 8
+
+    def losses(self, managed: bool) -> tuple[list[float], int]:
+        torch.manual_seed(0)
+        nets = nn.ModuleDict(
+            {
+                "make": nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8)),
+                "judge": nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)),
+            }
+        )
+        make, judge = nets["make"], nets["judge"]
+        real = torch.randn(16, 8)
+
+        def judged(x: torch.Tensor, is_real: bool) -> torch.Tensor:
+            return nn.functional.softplus(judge(x) * (-1 if is_real else 1)).mean()
+
+        def of_judge() -> torch.Tensor:
+            with torch.no_grad():
+                fake = make(real[:, :4])
+            return judged(real, True) + judged(fake, False)
+
+        def of_make() -> torch.Tensor:
+            return judged(make(real[:, 4:]), True)
+
+        losses, engine = [], None
+        optimizer = torch.optim.AdamW(
+            nets.parameters(), lr=1e-3, weight_decay=0.01, eps=1e-4
+        )
+        if managed:
+            params = {"lr": 1e-3, "weight_decay": 0.01, "eps": 1e-4}
+            settings = {"optimizer": {"type": "AdamW", "params": params}}
+            engine = castor.initialize(nets, settings)
+        for step in range(2 * self.STEPS):
+            judge.requires_grad_(step % 2 == 0)
+            function = of_judge if step % 2 == 0 else of_make
+            if engine is not None:
+                loss = engine.compute(function)
+                engine.backward(loss)
+                engine.step()
+            else:
+                optimizer.zero_grad()
+                loss = function()
+                loss.backward()
+                optimizer.step()
+            losses.append(loss.item())
+        recorded = engine.summary()["recorded_steps"] if engine is not None else 0
+        if engine is not None:
+            engine.close()
+        return losses, recorded
+
+    def test_as_in_pytorch(self) -> None:
+        ours, recorded = self.losses(managed=True)
+        plain, _ = self.losses(managed=False)
+        for a, b in zip(ours, plain, strict=True):
+            self.assertAlmostEqual(a, b, delta=TOLERANCE)
+        self.assertLessEqual(recorded, 4)
+
+    def test_two_engines_are_told_of_the_way(self) -> None:
+        with engine_of(Net()) as engine, engine_of(Net()) as other:
+            with self.assertRaisesRegex(RuntimeError, "one model that has both"):
+                engine.compute(lambda: other.model(X))
+
+
 class Lora(Beside):
     batch = {"input_ids": torch.arange(3, 15).reshape(2, 6)}
     batch["labels"] = batch["input_ids"]
