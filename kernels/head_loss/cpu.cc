@@ -86,15 +86,17 @@ struct Statistics {
         sum(max + blocks * rows),
         target(sum + blocks * rows) {}
 
+  float Top(int64_t n) const {
+    float top = max[n];
+    for (int64_t i = 1; i < blocks; ++i) {
+      top = std::max(top, max[i * rows + n]);
+    }
+    return top;
+  }
+
   // Takes all blocks together, in their order.
   float LogSumExp(int64_t n) const {
-    const float top = [&] {
-      float top = max[n];
-      for (int64_t i = 1; i < blocks; ++i) {
-        top = std::max(top, max[i * rows + n]);
-      }
-      return top;
-    }();
+    const float top = Top(n);
     double total = 0;
     for (int64_t i = 0; i < blocks; ++i) {
       total += static_cast<double>(sum[i * rows + n]) *
@@ -169,6 +171,12 @@ absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
     sum += static_cast<double>(lse[n]) - statistics.target[n];
   }
   *loss = static_cast<float>(sum);
+  if (correct == nullptr) return absl::OkStatus();
+  *correct = 0;
+  for (int64_t n = 0; n < shape.rows; ++n) {
+    if (targets[n] == kIgnoredTarget) continue;
+    *correct += statistics.target[n] >= statistics.Top(n);
+  }
   return absl::OkStatus();
 }
 

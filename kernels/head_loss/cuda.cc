@@ -231,13 +231,22 @@ absl::Status Forward(const ExecContext& context,
                                   .segments = layout.segments,
                                   .from = segments,
                                   .lse = args.lse}));
-  return Launch(context, "HeadLossForward (loss)", 1,
-                HeadFinishProgram{.size = shape.rows,
-                                  .vocabulary = shape.vocabulary,
-                                  .targets = args.targets,
-                                  .target_logits = segments.target,
-                                  .lse = args.lse,
-                                  .loss = args.loss});
+  CASTOR_RETURN_IF_ERROR(
+      Launch(context, "HeadLossForward (loss)", 1,
+             HeadFinishProgram{.size = shape.rows,
+                               .vocabulary = shape.vocabulary,
+                               .targets = args.targets,
+                               .target_logits = segments.target,
+                               .lse = args.lse,
+                               .loss = args.loss}));
+  if (args.correct == nullptr) return absl::OkStatus();
+  return Launch(context, "HeadLossForward (correct)", 1,
+                HeadCorrectProgram{.rows = shape.rows,
+                                   .segments = layout.segments,
+                                   .vocabulary = shape.vocabulary,
+                                   .targets = args.targets,
+                                   .from = segments,
+                                   .correct = args.correct});
 }
 
 absl::Status Backward(const ExecContext& context,

@@ -6,6 +6,7 @@ namespace castor::kernels::cuda {
 CASTOR_LAUNCH(HeadStatisticsProgram);
 CASTOR_LAUNCH(HeadLogSumExpProgram);
 CASTOR_LAUNCH(HeadFinishProgram);
+CASTOR_LAUNCH(HeadCorrectProgram);
 CASTOR_LAUNCH(HeadGradientProgram<float>);
 CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);
 CASTOR_LAUNCH(HeadGradientProgram<Float16>);

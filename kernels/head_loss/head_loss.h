@@ -42,6 +42,9 @@ struct HeadLossForwardArgs {
   // order and rounded to fp32 once; 0 where no row does.
   float* loss = nullptr;
   float* lse = nullptr;  // [N] log-sum-exp of each row of logits
+  // [1], or null: the number of rows that take part and whose target's logit is
+  // the greatest of their row (none is greater).
+  int32_t* correct = nullptr;
   void* workspace = nullptr;
 
   absl::Status Check() const;

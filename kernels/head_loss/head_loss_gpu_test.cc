@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -160,6 +161,67 @@ TEST_F(HeadLossOnGpu, GradientMayTakeThePlaceOfTheWeight) {
     const double unit = GradientTolerance(dtype);
     ExpectNear(place, head.dw, unit, Largest(head.dw), "dw");
     ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
+  }
+}
+
+TEST_F(HeadLossOnGpu, CountsTheSameTargetsAsTheHost) {
+  for (DType dtype : kAllTypes) {
+    // With one segment of columns, and with several in several tiles.
+    for (const HeadLossShape& shape : {HeadLossShape{33, 64, 100, dtype},
+                                       HeadLossShape{600, 8, 17000, dtype}}) {
+      Head head(shape, random_, 1);
+      // Every third target is the token that the row is most like.
+      const std::vector<double> x = head.x.Values(), w = head.w.Values();
+      for (int64_t n = 0; n < std::min<int64_t>(shape.rows, 60); n += 3) {
+        double most = -std::numeric_limits<double>::infinity();
+        for (int64_t v = 0; v < shape.vocabulary; ++v) {
+          double logit = 0;
+          for (int64_t c = 0; c < shape.channels; ++c) {
+            logit += x[n * shape.channels + c] * w[v * shape.channels + c];
+          }
+          if (logit <= most) continue;
+          most = logit;
+          head.targets[n] = static_cast<int32_t>(v);
+        }
+      }
+      const auto forward = [&](const void* x, const void* w,
+                               const int32_t* targets, float* loss, float* lse,
+                               int32_t* correct, void* workspace) {
+        return HeadLossForwardArgs{.shape = shape,
+                                   .x = x,
+                                   .w = w,
+                                   .targets = targets,
+                                   .loss = loss,
+                                   .lse = lse,
+                                   .correct = correct,
+                                   .workspace = workspace};
+      };
+      const int64_t bytes =
+          std::max(HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes(),
+                   HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes());
+      GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+      int32_t expected = -1;
+      ASSERT_TRUE(
+          kernels::Run(
+              host_, forward(head.x.data(), head.w.data(), head.targets.data(),
+                             head.loss.floats(), head.lse.floats(), &expected,
+                             workspace.data()))
+              .ok());
+      EXPECT_GE(expected, 10);
+      GuardedBuffer correct(DType::kFloat32, 1);
+      RunInEveryOrder({&head.loss, &head.lse, &correct}, [&](OnDevice& on,
+                                                             const auto& out) {
+        return kernels::Run(
+            on.context(),
+            forward(on.In(head.x), on.In(head.w), on.In(head.targets),
+                    static_cast<float*>(out[0]), static_cast<float*>(out[1]),
+                    static_cast<int32_t*>(out[2]),
+                    on.CopyBytes(workspace.data(), bytes)));
+      });
+      int32_t counted = -1;
+      std::memcpy(&counted, correct.data(), sizeof(counted));
+      EXPECT_EQ(counted, expected);
+    }
   }
 }
 

@@ -196,6 +196,47 @@ struct HeadFinishProgram {
   }
 };
 
+// How many rows have no greater logit than their target's, in one block:
+// threads count strided rows, and one tree adds their counts.
+struct HeadCorrectProgram {
+  static constexpr int kThreads = 1024;
+  struct Shared {
+    int32_t count[kThreads];
+  };
+
+  int64_t rows;      // N
+  int64_t segments;  // of a row
+  int64_t vocabulary;
+  const int32_t* targets;  // [N]
+  HeadSegments from;
+  int32_t* correct;  // [1]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    block.Each([&](int t) {
+      int32_t count = 0;
+      for (int64_t n = t; n < rows; n += kThreads) {
+        const int32_t target = targets[n];
+        if (target < 0 || target >= vocabulary) continue;
+        float top = from.max[n];
+        for (int64_t i = 1; i < segments; ++i) {
+          top = fmaxf(top, from.max[i * rows + n]);
+        }
+        count += from.target[n] >= top ? 1 : 0;
+      }
+      shared.count[t] = count;
+    });
+    for (int half = kThreads / 2; half > 1; half /= 2) {
+      block.Each([&](int t) {
+        if (t < half) shared.count[t] += shared.count[t + half];
+      });
+    }
+    block.EachUnsynced([&](int t) {
+      if (t == 0) *correct = shared.count[0] + shared.count[1];
+    });
+  }
+};
+
 // Backward: replaces a tile's logits by their gradients, (softmax - onehot) *
 // loss_grad, as T; a warp processes a row. With 16 bits, a row of W gradients
 // takes the first half of its logits' place: the warp's lanes have read a

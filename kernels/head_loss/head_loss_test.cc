@@ -85,6 +85,7 @@ struct Trial {
     args.targets = targets.data();
     args.loss = loss.floats();
     args.lse = lse.floats();
+    args.correct = &correct;
     args.workspace = workspace.data();
     const absl::Status status = kernels::Run(ExecContext{&pool}, args);
     EXPECT_TRUE(workspace.GuardsIntact() && loss.GuardsIntact() &&
@@ -117,6 +118,7 @@ struct Trial {
 
   HeadLossShape shape;
   GuardedBuffer x, w, dx, dw, lse, loss;
+  int32_t correct = -1;
   std::vector<int32_t> targets;
 };
 
@@ -393,6 +395,36 @@ TEST(HeadLoss, OfSomeRowsIsThatOfTheseRowsAlone) {
           << i;
     }
   }
+}
+
+TEST(HeadLoss, CountsTheTargetsThatNoOtherTokenBeats) {
+  // One block of columns, and several.
+  for (const HeadLossShape& shape :
+       {HeadLossShape{40, 6, 5}, HeadLossShape{300, 16, 1000}}) {
+    Trial trial(shape);
+    const Oracle oracle(shape, trial.x.Values(), trial.w.Values(),
+                        trial.targets);
+    int64_t expected = 0, counted = 0;
+    for (int64_t n = 0; n < shape.rows; ++n) {
+      int32_t& target = trial.targets[n];
+      if (target == -100) continue;
+      const double* row = &oracle.logits[n * shape.vocabulary];
+      const auto best = static_cast<int32_t>(
+          std::max_element(row, row + shape.vocabulary) - row);
+      if (n % 3 == 0) target = best;
+      expected += target == best;
+      ++counted;
+    }
+    ASSERT_TRUE(trial.Forward(2).ok());
+    EXPECT_EQ(trial.correct, expected);
+    EXPECT_GT(expected, 0);
+    EXPECT_LT(expected, counted);
+  }
+  // Where all logits are equal, no other token beats the target.
+  Trial equal({8, 4, 6});
+  std::fill_n(equal.x.floats(), equal.x.size(), 0.0f);
+  ASSERT_TRUE(equal.Forward(1).ok());
+  EXPECT_EQ(equal.correct, 7);  // Row 3 takes no part.
 }
 
 TEST(HeadLoss, RefusesTargetsOutsideTheVocabulary) {

@@ -16,9 +16,9 @@ class Model {
   // as ops::HeadLoss gives it. Sums of micro batches are added up and divided
   // by the labelled tokens of the whole batch (Engine::loss_gradient), so a
   // token weighs the same wherever it is. Tokens and targets are [B, T], int32;
-  // a token whose target is -100 is not labelled. Which operators run, with
-  // which sizes, may depend on shapes and on engine.training() alone, never on
-  // values.
+  // a token whose target is -100 is not labelled. Where nothing is trained it
+  // may be [2], as ops::HeadLoss's is. Which operators run, with which sizes,
+  // may depend on shapes and on engine.training() alone, never on values.
   virtual absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                                       const Tensor& targets) = 0;
 

@@ -67,23 +67,26 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int in_x = op.Read(x);
   const int in_w = op.Read(w);
   const int in_targets = op.Read(targets);
-  const int loss = op.Output({1}, DType::kFloat32);
+  const bool counts = !engine.training();
+  const int loss = op.Output(counts ? Shape{2} : Shape{1}, DType::kFloat32);
   const int lse = op.Output({shape.rows}, DType::kFloat32);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_kernels(), kernels::HeadLossForwardArgs{.shape = shape}));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
           1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
-  CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
-                                    const ExecContext& context) {
-    return kernels::Run(context, kernels::HeadLossForwardArgs{
-                                     .shape = shape,
-                                     .x = p[in_x],
-                                     .w = p[in_w],
-                                     .targets = p.as<const int32_t>(in_targets),
-                                     .loss = p.as<float>(loss),
-                                     .lse = p.as<float>(lse),
-                                     .workspace = p[workspace]});
-  }));
+  CASTOR_RETURN_IF_ERROR(
+      op.Run([=](const Pointers& p, const ExecContext& context) {
+        return kernels::Run(
+            context, kernels::HeadLossForwardArgs{
+                         .shape = shape,
+                         .x = p[in_x],
+                         .w = p[in_w],
+                         .targets = p.as<const int32_t>(in_targets),
+                         .loss = p.as<float>(loss),
+                         .lse = p.as<float>(lse),
+                         .correct = counts ? p.as<int32_t>(loss) + 1 : nullptr,
+                         .workspace = p[workspace]});
+      }));
   Tensor y = op.output(loss);
   const bool needs_dx = x.requires_grad();
   if (engine.grad_mode() == GradMode::kOff || !(needs_dx || w.trainable)) {

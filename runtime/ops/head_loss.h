@@ -7,10 +7,13 @@
 
 namespace castor::ops {
 
-// loss [1] (fp32) = the cross-entropy of x [.., C] w [V, C]^T against targets
-// (int32, one per row), summed over the rows; a row whose target is -100 takes
-// no part. Its backward starts from Engine::loss_gradient(), the gradient of
-// each row's loss. InvalidArgument: w or targets of another shape.
+// loss [1] (fp32), where nothing is trained [2], = the cross-entropy of x [..,
+// C] w [V, C]^T against targets (int32, one per row), summed over the rows; a
+// row whose target is -100 takes no part. Its backward starts from
+// Engine::loss_gradient(), the gradient of each row's loss. Where nothing is
+// trained, the second element's bytes are an int32: how many rows that take
+// part have no greater logit than their target's. InvalidArgument: w or targets
+// of another shape.
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                                 const Tensor& targets);
 

@@ -180,7 +180,8 @@ absl::StatusOr<Tensor> RunMicroBatch(
         engine.Upload("input/targets", sizes, std::move(batch.targets)));
     CASTOR_ASSIGN_OR_RETURN(loss, model.Loss(engine, tokens, targets));
   }
-  if (!loss || loss.shape() != Shape{1}) {
+  const bool counted = loss && !shape.training && loss.shape() == Shape{2};
+  if (!loss || (loss.shape() != Shape{1} && !counted)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Model::Loss returned ",
         loss ? absl::StrCat("a tensor of shape ", loss.shape().ToString())

@@ -40,11 +40,13 @@ struct MicroBatch {
 int64_t CountLabels(const MicroBatch& batch);
 
 // Forward and, when training, backward of micro batch `index`; the loss [1],
-// summed over its labelled tokens. `global_index` counts micro batches from the
-// start of the run. `with_loss` (may be null) is called with the loss when
-// forward is queued and nothing of backward is: what takes the loss to the host
-// there waits for none of backward's copies, and the engine may be told of the
-// whole batch's labels as late as there.
+// summed over its labelled tokens; of an evaluation it may be [2], with the
+// number of tokens that the model says rightly (ops/head_loss.h).
+// `global_index` counts micro batches from the start of the run. `with_loss`
+// (may be null) is called with the loss when forward is queued and nothing of
+// backward is: what takes the loss to the host there waits for none of
+// backward's copies, and the engine may be told of the whole batch's labels as
+// late as there.
 absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,

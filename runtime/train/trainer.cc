@@ -223,10 +223,11 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   BeginTag(program, shape.training ? state_.step + 1 : 0);
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
-  // A row for each rank: its losses, its learning rate's two halves, how long
-  // its latest step took, if that was of this plan, and why it wants to stop,
-  // or 0.
-  const int64_t row = shape.micro_batches + 4;
+  // A row for each rank: its losses, where nothing is trained each with a count
+  // of correct tokens (-1: none), its learning rate's two halves, how long its
+  // latest step took, if that was of this plan, and why it wants to stop, or 0.
+  const int64_t each = shape.training ? 1 : 2;
+  const int64_t row = each * shape.micro_batches + 4;
   const double rate = update.has_value() ? update->lr : 0;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
@@ -247,8 +248,11 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
     // Between forward and backward: the next step is queued when the losses
     // are there, and need not wait for what backward copies and exchanges.
     const auto with_loss = [&](const Tensor& loss) -> absl::Status {
-      arrived.Add(
-          backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
+      const int32_t none = -1;
+      if (each > 1) std::memcpy(&own[each * i + 1], &none, sizeof(none));
+      arrived.Add(backend_->Download(
+          loss.storage_id(), &own[each * i],
+          loss.shape().elements() * static_cast<int64_t>(sizeof(float))));
       if (communicator_ != nullptr && i + 1 == shape.micro_batches) {
         if (untold_.plan == program.plan_number) {
           own[row - 2] = static_cast<float>(untold_.seconds);
@@ -290,7 +294,15 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   CASTOR_ASSIGN_OR_RETURN(result.labels, inputs.Labels());
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     for (int64_t r = 0; r < world_size; ++r) {
-      result.sums.push_back(losses[r * row + i]);
+      const float* const at = &losses[r * row + each * i];
+      result.sums.push_back(at[0]);
+      int32_t correct = 0;
+      if (each > 1) std::memcpy(&correct, &at[1], sizeof(correct));
+      if (correct < 0 || result.correct < 0) {
+        result.correct = -1;
+      } else {
+        result.correct += correct;
+      }
     }
   }
   CASTOR_RETURN_IF_ERROR(CheckSameRates(losses, row));
@@ -415,9 +427,15 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
 
 absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
                                          const NextMicroBatch& next) {
+  CASTOR_ASSIGN_OR_RETURN(const LossSum total, EvaluateSum(batches, next));
+  return total.loss();
+}
+
+absl::StatusOr<Trainer::LossSum> Trainer::EvaluateSum(
+    int64_t batches, const NextMicroBatch& next) {
   LossSum total;
   CASTOR_RETURN_IF_ERROR(AddEvaluation(batches, next, &total));
-  if (total.labels > 0) return total.sum / static_cast<double>(total.labels);
+  if (total.labels > 0) return total;
   const StepShape shape = evaluation_shape();
   return absl::InvalidArgumentError(
       absl::StrCat("the evaluation after step ", state_.step,
@@ -456,6 +474,9 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
                             RunStep(*program, has_one ? next : nothing,
                                     /*update=*/std::nullopt));
     for (float of_batch : losses.sums) total->sum += of_batch;
+    total->correct = losses.correct < 0 || total->correct < 0
+                         ? -1
+                         : total->correct + losses.correct;
     labels += losses.labels;
   }
   CASTOR_RETURN_IF_ERROR(Drain());

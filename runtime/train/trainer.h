@@ -115,7 +115,15 @@ class Trainer final : public ObservedRun {
   struct LossSum {
     double sum = 0;
     int64_t labels = 0;
+    // How many of them the model says rightly: no other token's logit is
+    // greater. -1: the model's loss does not tell (ops/head_loss.h).
+    int64_t correct = 0;
+
+    double loss() const { return sum / static_cast<double>(labels); }
   };
+  // As Evaluate, with all that is known.
+  absl::StatusOr<LossSum> EvaluateSum(int64_t batches,
+                                      const NextMicroBatch& next);
   // Adds those of `batches` more batches to *total, batch by batch in their
   // order: an evaluation in parts has the bits of one in a single call.
   absl::Status AddEvaluation(int64_t batches, const NextMicroBatch& next,
@@ -297,6 +305,8 @@ class Trainer final : public ObservedRun {
     // A sum for each micro batch of all ranks, in the order of their global
     // index.
     std::vector<float> sums;
+    // Of an evaluation: LossSum::correct of all of them.
+    int64_t correct = 0;
     // The labelled tokens of all of them; in an evaluation, of this rank's.
     int64_t labels = 0;
   };
