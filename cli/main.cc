@@ -168,6 +168,9 @@ void AddTrain(CLI::App* command, TrainArguments* train) {
       ->needs("--resume");
   AddText(command, "--summary", &train->summary_path, "FILE",
           "write the run's figures to this JSON file");
+  AddText(command, "--log-json", &train->log_path, "FILE",
+          "write a line of JSON for each step and evaluation to this file "
+          "(docs/log-json.md)");
   command->add_flag("--no-parameters-sha256", train->no_parameters_sha256,
                     "do not hash all parameters at the end, which takes a few "
                     "seconds for each billion of them");

@@ -25,7 +25,8 @@ absl::StatusOr<std::string> ValuesOf(const EvaluateArguments& arguments,
                                      const Config& config) {
   if (arguments.checkpoint.empty()) return std::string();
   std::string path = arguments.checkpoint;
-  if (path == "latest") {
+  const bool latest = path == "latest";
+  if (latest) {
     path = config.checkpoint.dir;
     if (path.empty()) {
       return absl::InvalidArgumentError(
@@ -33,7 +34,8 @@ absl::StatusOr<std::string> ValuesOf(const EvaluateArguments& arguments,
           "name the checkpoint");
     }
   }
-  absl::StatusOr<std::string> found = FindCheckpoint(path);
+  absl::StatusOr<std::string> found = FindCheckpoint(
+      path, latest ? WhichCheckpoint::kNewest : WhichCheckpoint::kBest);
   CASTOR_RETURN_IF_ERROR(Annotate("--checkpoint", found.status()));
   return found;
 }
@@ -101,17 +103,19 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
         ": the loss is not finite: the model's weights overflow in this type, "
         "or are damaged"));
   }
-  const double perplexity = std::exp(evaluation.loss);
   std::printf(
-      "%s: loss %.6f, perplexity %.4f, over %ld labelled tokens in %ld "
+      "%s: loss %.6f, perplexity %.4f, token accuracy %.4f, over %ld labelled "
+      "tokens in %ld "
       "samples\n",
       std::string(session->evaluated_key()).c_str(), evaluation.loss,
-      perplexity, static_cast<long>(evaluation.num_labels),
+      evaluation.perplexity(), evaluation.accuracy(),
+      static_cast<long>(evaluation.num_labels),
       static_cast<long>(evaluation.num_samples));
   if (arguments.summary_path.empty()) return absl::OkStatus();
   const nlohmann::json summary = {
       {"loss", evaluation.loss},
-      {"perplexity", perplexity},
+      {"perplexity", evaluation.perplexity()},
+      {"token_accuracy", evaluation.accuracy()},
       {"labels", evaluation.num_labels},
       {"samples", evaluation.num_samples},
       {"data", std::string(session->evaluated_key())},

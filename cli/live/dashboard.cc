@@ -117,9 +117,9 @@ void Dashboard::AddStep(const StepReport& step, const LiveMemory& memory) {
   memory_ = memory;
 }
 
-void Dashboard::AddValidation(int64_t step, double loss) {
+void Dashboard::AddValidation(int64_t step, const LiveValidation& validation) {
   std::lock_guard<std::mutex> lock(mutex_);
-  validations_.emplace_back(step, loss);
+  validations_.emplace_back(step, validation);
   if (validations_.size() < kMaxValidations) return;
   for (size_t i = 0; i < validations_.size() / 2; ++i) {
     validations_[i] = validations_[2 * i + 1];
@@ -145,7 +145,7 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
     return TextReply(400, "since and validated are steps\n");
   }
   std::vector<LivePoint> points;
-  std::vector<std::pair<int64_t, double>> validations;
+  std::vector<std::pair<int64_t, LiveValidation>> validations;
   LivePoint latest;
   LiveMemory memory;
   Json answer;
@@ -181,12 +181,17 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
       Columns(run_, latest.steps == 0 ? std::vector<LivePoint>{}
                                       : std::vector<LivePoint>{latest});
   Json steps = Json::array(), losses = Json::array();
-  for (const auto& [step, loss] : validations) {
+  Json perplexities = Json::array(), accuracies = Json::array();
+  for (const auto& [step, validation] : validations) {
     steps.push_back(step);
-    losses.push_back(loss);
+    losses.push_back(validation.loss);
+    perplexities.push_back(validation.perplexity);
+    accuracies.push_back(validation.accuracy);
   }
   answer["validation"] = {{"step", std::move(steps)},
-                          {"loss", std::move(losses)}};
+                          {"loss", std::move(losses)},
+                          {"perplexity", std::move(perplexities)},
+                          {"token_accuracy", std::move(accuracies)}};
   answer["memory"] = MemoryJson(memory);
   return JsonReply(std::make_shared<const std::string>(answer.dump(
       -1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)));

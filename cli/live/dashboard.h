@@ -39,6 +39,13 @@ struct LiveMemory {
   int64_t host_peak_bytes = 0;
 };
 
+// What an evaluation said.
+struct LiveValidation {
+  double loss = 0;
+  double perplexity = 0;
+  double accuracy = 0;  // of tokens; NaN: not known
+};
+
 class Dashboard {
  public:
   // Points of a history; see LiveHistory.
@@ -56,7 +63,7 @@ class Dashboard {
   std::string url() const { return server_->url(); }
 
   void AddStep(const StepReport& step, const LiveMemory& memory);
-  void AddValidation(int64_t step, double loss);
+  void AddValidation(int64_t step, const LiveValidation& validation);
   // "finished", "interrupted" or "failed", and why. Returns when those who
   // watch had time to ask once more.
   void End(const std::string& state, const std::string& message);
@@ -71,7 +78,7 @@ class Dashboard {
   std::mutex mutex_;
   LiveHistory history_{kMaxPoints};
   LiveMemory memory_;
-  std::vector<std::pair<int64_t, double>> validations_;
+  std::vector<std::pair<int64_t, LiveValidation>> validations_;
   std::string state_ = "running";
   std::string message_;
   std::chrono::steady_clock::time_point asked_{};  // last

@@ -95,7 +95,8 @@ TEST_F(DashboardOf, StepsHasTheirFigures) {
   for (int64_t step = 1; step <= 3; ++step) {
     dashboard_->AddStep(Step(step), Memory());
   }
-  dashboard_->AddValidation(2, 4.5);
+  dashboard_->AddValidation(2,
+                            {.loss = 4.5, .perplexity = 90, .accuracy = 0.25});
   const Json answer = Ask();
   const Json& points = answer["points"];
   EXPECT_EQ(points["step"], Json({1, 2, 3}));
@@ -111,7 +112,10 @@ TEST_F(DashboardOf, StepsHasTheirFigures) {
   EXPECT_EQ(points["host_bytes"], Json({7000, 7000, 7000}));
   EXPECT_EQ(points["warmup"], Json({true, false, false}));
   EXPECT_EQ(answer["latest"]["step"], Json({3}));
-  EXPECT_EQ(answer["validation"], Json({{"step", {2}}, {"loss", {4.5}}}));
+  EXPECT_EQ(answer["validation"], Json({{"step", {2}},
+                  {"loss", {4.5}},
+                  {"perplexity", {90}},
+                  {"token_accuracy", {0.25}}}));
   const Json& memory = answer["memory"];
   EXPECT_EQ(memory["categories"][0], "parameters");
   EXPECT_EQ(memory["device"], Json({600, 0, 0, 0, 0, 8}));
@@ -124,7 +128,7 @@ TEST_F(DashboardOf, StepsHandsOutWhatIsNew) {
   Start();
   for (int64_t step = 1; step <= 5; ++step) {
     dashboard_->AddStep(Step(step), Memory());
-    dashboard_->AddValidation(step, 1);
+    dashboard_->AddValidation(step, {.loss = 1});
   }
   Json answer = Ask("?since=3&validated=4");
   EXPECT_EQ(answer["points"]["step"], Json({4, 5}));
@@ -173,7 +177,7 @@ TEST_F(DashboardOf, AnswersWhileTheRunGoesOn) {
   hanging.Send("GET /live.json HT");
   for (int64_t step = 1; step <= 50'000; ++step) {
     dashboard_->AddStep(Step(step), Memory());
-    dashboard_->AddValidation(step, 1);
+    dashboard_->AddValidation(step, {.loss = 1});
   }
   over.store(true);
   for (std::thread& client : clients) client.join();

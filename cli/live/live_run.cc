@@ -1,7 +1,9 @@
 #include "cli/live/live_run.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -82,9 +84,18 @@ void LiveRun::AddStep(const StepReport& step) {
          {"bus/device_to_host_bytes", static_cast<double>(step.d2h_bytes)}});
 }
 
-void LiveRun::AddValidation(int64_t step, double loss) {
-  if (dashboard_ != nullptr) dashboard_->AddValidation(step, loss);
-  if (tensorboard_ != nullptr) Write(step, {{"validation/loss", loss}});
+void LiveRun::AddValidation(int64_t step, double loss, double perplexity,
+                            double accuracy) {
+  if (dashboard_ != nullptr) {
+    dashboard_->AddValidation(step, {loss, perplexity, accuracy});
+  }
+  if (tensorboard_ == nullptr) return;
+  std::vector<Scalar> scalars = {{"validation/loss", loss},
+                                 {"validation/perplexity", perplexity}};
+  if (!std::isnan(accuracy)) {
+    scalars.push_back({"validation/token_accuracy", accuracy});
+  }
+  Write(step, scalars);
 }
 
 void LiveRun::Write(int64_t step, absl::Span<const Scalar> scalars) {

@@ -30,7 +30,9 @@ class LiveRun {
 
   // The trainer's thread calls it when a step is wholly over.
   void AddStep(const StepReport& step);
-  void AddValidation(int64_t step, double loss);
+  // `accuracy` may be NaN: not known.
+  void AddValidation(int64_t step, double loss, double perplexity,
+                     double accuracy);
   // See Dashboard::End.
   void End(const std::string& state, const std::string& message);
 

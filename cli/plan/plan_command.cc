@@ -38,7 +38,8 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
     if (checked.ok()) {
       auto missing = directory.MissingRoom(
           LeastCheckpointBytes(parameters, parts),
-          SavesFrom(config, /*step=*/0), checkpoint.keep, /*last_step=*/-1);
+          SavesFrom(config, /*step=*/0), KeptCheckpoints(config),
+          /*last_step=*/-1);
       checked = missing.status();
       if (missing.ok()) missing_room = *std::move(missing);
     }
@@ -66,7 +67,11 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   if (!missing_room.empty()) {
     std::printf("not on this machine: %s\n", missing_room.c_str());
   }
-  for (const std::string& note : RateNotes(config)) {
+  if (const std::string line = EpochLine(session->config(), session->epoch());
+      !line.empty()) {
+    std::printf("%s\n", line.c_str());
+  }
+  for (const std::string& note : RateNotes(session->config())) {
     std::printf("note: %s\n", note.c_str());
   }
   return absl::OkStatus();

@@ -1,5 +1,7 @@
 #include "cli/run/checkpoint_place.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 
@@ -24,8 +26,13 @@ absl::Status OfPlace(const absl::Status& status, const Config& config,
 int64_t SavesFrom(const Config& config, int64_t step) {
   const int64_t to = config.steps;
   const int64_t interval = config.checkpoint.save_interval;
+  if (config.checkpoint.load_best) return std::max<int64_t>(1, to - step);
   if (step >= to || interval == 0) return 1;
   return to / interval - step / interval + (to % interval != 0);
+}
+
+int64_t KeptCheckpoints(const Config& config) {
+  return config.checkpoint.keep + (config.checkpoint.load_best ? 1 : 0);
 }
 
 }  // namespace castor::cli

@@ -20,8 +20,12 @@ bool HasDefaultPlace(const Config& config, const std::string& config_path);
 absl::Status OfPlace(const absl::Status& status, const Config& config,
                      const std::string& config_path);
 
-// How many checkpoints a run saves that goes on from `step`.
+// How many checkpoints a run saves that goes on from `step`: with
+// checkpoint.load_best at most, and 1 while its steps are not known.
 int64_t SavesFrom(const Config& config, int64_t step);
+
+// How many checkpoints of a run stay: checkpoint.keep, and the best.
+int64_t KeptCheckpoints(const Config& config);
 
 }  // namespace castor::cli
 

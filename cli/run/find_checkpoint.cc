@@ -4,18 +4,52 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "models/families.h"
+#include "run/checkpoint/checkpoint.h"
 #include "run/checkpoint/checkpoint_dir.h"
+#include "run/checkpoint/checkpoint_reader.h"
 
 namespace castor::cli {
 
-absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
+namespace {
+
+// The best checkpoint of the run that wrote `newest`; `newest` where that run
+// has none, or it is gone or damaged.
+absl::StatusOr<std::string> BestOf(const CheckpointDir& directory,
+                                   const std::string& newest) {
+  CASTOR_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(newest));
+  CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                          ReadMetadata(*reader, models::Reader()));
+  const int64_t step = metadata.state.best.step;
+  if (metadata.client.has_value() || !metadata.config.checkpoint.load_best ||
+      step == 0 || step == metadata.state.trainer.step) {
+    return newest;
+  }
+  const std::string best = directory.PathOf(step);
+  const auto opened = CheckpointReader::Open(best);
+  const absl::Status whole =
+      opened.ok() ? (*opened)->VerifyAll() : opened.status();
+  if (whole.ok()) return best;
+  std::fprintf(stderr,
+               "castor: the best checkpoint of the run, that of step %ld, "
+               "cannot be had (%s): the newest is taken\n",
+               static_cast<long>(step), std::string(whole.message()).c_str());
+  return newest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path,
+                                           WhichCheckpoint which) {
   if (IsCheckpoint(path)) return path;
   std::vector<std::string> skipped;
+  const CheckpointDir directory(path);
   CASTOR_ASSIGN_OR_RETURN(CheckpointEntry entry,
-                          CheckpointDir(path).FindLatest(&skipped));
+                          directory.FindLatest(&skipped));
   for (const std::string& message : skipped) {
     std::fprintf(stderr, "castor: %s\n", message.c_str());
   }
+  if (which == WhichCheckpoint::kBest) return BestOf(directory, entry.path);
   return std::move(entry.path);
 }
 

@@ -44,24 +44,23 @@ absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> LookAtLengths(
+absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say) {
   const auto lengths = data.CountTokens();
   CASTOR_RETURN_IF_ERROR(Annotate(key, lengths.status()));
-  const auto samples = static_cast<double>(lengths->samples);
-  const double average = static_cast<double>(lengths->tokens) / samples;
+  const double average = lengths->average();
   const auto padding = [&](int64_t length) {
     return 100 * (1 - average / static_cast<double>(length));
   };
-  if (say == nullptr) return average;
+  if (say == nullptr) return *lengths;
   if (lengths->cut > 0) {
     say(absl::StrCat(key, ": ", lengths->cut, " of ", lengths->samples,
                      " lines are cut to data.sequence_length (",
                      sequence_length, " tokens); the longest has ",
                      lengths->longest));
   }
-  if (padding(sequence_length) < kPaddingTold) return average;
+  if (padding(sequence_length) < kPaddingTold) return *lengths;
   // One token has no target.
   const int64_t enough = std::max<int64_t>(lengths->longest, 2);
   say(absl::StrFormat(
@@ -76,7 +75,7 @@ absl::StatusOr<double> LookAtLengths(
                 "and no line is cut",
                 enough, padding(enough))
           : "; a smaller one would cut lines"));
-  return average;
+  return *lengths;
 }
 
 absl::Status LookAtLabels(

@@ -19,9 +19,8 @@ absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
                           std::vector<InputIdentity>* inputs);
 
 // Tells `say` (may be null) how many lines are cut to the sequence length, and
-// how much of the batches is padding. Returns how many tokens that are none an
-// average sample has.
-absl::StatusOr<double> LookAtLengths(
+// how much of the batches is padding. Returns how long the samples are.
+absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say);
 

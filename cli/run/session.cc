@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,7 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
                                       const Session::Options& options) {
   return OpenData(config.data,
                   {.vocabulary = config.model.architecture->vocabulary(),
-                   .seed = static_cast<uint64_t>(config.seed),
+                   .seed = static_cast<uint64_t>(config.data_seed()),
                    .threads = ThreadsOf(config.device),
                    .model_directory = config.model.directory(),
                    .sizes_only = config.model.pretrained.empty(),
@@ -326,7 +327,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   if (!config.model.directory().empty()) {
     session->inputs_.push_back(SizesOf(config.model));
   }
-  TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
+  TrainerOptions trainer = MakeTrainerOptions(session->config_, evaluates);
   if (options.evaluate_only || options.generation.has_value()) {
     for (const auto& parameter : session->engine_->parameters()) {
       parameter->trainable = false;
@@ -402,22 +403,28 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
         LookAtLengths(evaluated_key(), data, length, options.say).status());
     return LookAtLabels(evaluated_key(), &data, length, options.say);
   }
-  auto tokens = static_cast<double>(length);
+  tokens_per_step_ = static_cast<double>(config_.train_batch_size * length);
   if (data_.train != nullptr) {
-    CASTOR_ASSIGN_OR_RETURN(tokens, LookAtLengths(kTrainingData, *data_.train,
-                                                  length, options.say));
+    CASTOR_ASSIGN_OR_RETURN(
+        const SampleLengths lengths,
+        LookAtLengths(kTrainingData, *data_.train, length, options.say));
+    tokens_per_step_ =
+        static_cast<double>(config_.train_batch_size) * lengths.average();
+    epoch_ = {
+        .samples = lengths.samples,
+        .tokens = lengths.tokens,
+        .learned = lengths.learned,
+        .steps = StepsPerEpoch(lengths.samples, config_.train_batch_size)};
+    if (config_.steps == 0) {
+      CASTOR_RETURN_IF_ERROR(SetSteps(
+          StepsOfEpochs(config_.num_train_epochs, epoch_.steps), &config_));
+    }
   }
-  tokens_per_step_ = static_cast<double>(config_.train_batch_size) * tokens;
   CASTOR_RETURN_IF_ERROR(
       LookAtLabels(kTrainingData, data_.train.get(), length, options.say));
   const DataConfig& data = config_.data;
-  *evaluates = config_.eval_interval > 0 &&
+  *evaluates = config_.evaluates() &&
                (!data.validation.empty() || data.validation_fraction > 0);
-  if (config_.eval_interval > 0 && !*evaluates) {
-    return absl::InvalidArgumentError(
-        "eval_interval: there is no validation data; set data.validation or "
-        "data.validation_fraction, or leave eval_interval out");
-  }
   if (!*evaluates) data_.validation = nullptr;
   if (data_.validation != nullptr) {
     CASTOR_RETURN_IF_ERROR(
@@ -508,6 +515,11 @@ absl::Status Session::Restore(const std::string& path, bool changed,
           static_cast<int>(config_.optimizer.rule->slots().size())));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
+  // Values of another metric compare with none of this one's.
+  if (metadata.config.checkpoint.best_metric ==
+      config_.checkpoint.best_metric) {
+    best_ = state.best;
+  }
   if (config_.model.origin == nullptr) {
     config_.model.origin = metadata.config.model.origin;
   }
@@ -520,7 +532,8 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
   CASTOR_RETURN_IF_ERROR(trainer_->Drain());
   CheckpointMetadata metadata = {.state = {.trainer = trainer_->state(),
                                            .samples = samples_,
-                                           .seed = config_.seed},
+                                           .seed = config_.seed,
+                                           .best = best_},
                                  .config = config_,
                                  .run = {run_id, TrainingData()},
                                  .files = kept_files_};
@@ -538,13 +551,35 @@ absl::StatusOr<double> Session::Step() {
   return loss;
 }
 
-absl::StatusOr<double> Session::Evaluate() {
+double Session::Evaluation::perplexity() const { return std::exp(loss); }
+
+double Session::Evaluation::accuracy() const {
+  if (num_correct < 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(num_correct) / static_cast<double>(num_labels);
+}
+
+bool Session::EvaluatesAfter(int64_t step) const {
+  if (data_.validation == nullptr) return false;
+  if (config_.eval_strategy == EvalStrategy::kSteps) {
+    return step % config_.eval_interval == 0;
+  }
+  // The last epoch may end before its time, as Hugging Face's Trainer has it.
+  return step % epoch_.steps == 0 || step == config_.steps;
+}
+
+absl::StatusOr<Session::Evaluation> Session::Evaluate() {
   const DataSet& data = *data_.validation;
   const StepShape shape = ShapeOf(config_);
   const int64_t samples = data.num_samples();
-  return trainer_->Evaluate(
-      std::min(config_.eval_batches, CeilDiv(samples, shape.batch)),
-      EachOnce(data, samples, shape, ranks_));
+  const int64_t batches =
+      std::min(config_.eval_batches, CeilDiv(samples, shape.batch));
+  CASTOR_ASSIGN_OR_RETURN(
+      const Trainer::LossSum sum,
+      trainer_->EvaluateSum(batches, EachOnce(data, samples, shape, ranks_)));
+  return Evaluation{.loss = sum.loss(),
+                    .num_labels = sum.labels,
+                    .num_samples = std::min(samples, batches * shape.batch),
+                    .num_correct = sum.correct};
 }
 
 absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
@@ -568,9 +603,8 @@ absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
     all.num_samples =
         std::min(samples, all.num_samples + batches * shape.batch);
     all.num_labels = total.labels;
-    if (total.labels > 0) {
-      all.loss = total.sum / static_cast<double>(total.labels);
-    }
+    all.num_correct = total.correct;
+    if (total.labels > 0) all.loss = total.loss();
     progress(all, samples);
   }
   if (all.num_labels == 0) {

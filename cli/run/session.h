@@ -15,7 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cli/run/input_identity.h"
+#include "run/checkpoint/best_state.h"
 #include "run/config/config.h"
+#include "run/config/run_length.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/data/data_splits.h"
 #include "runtime/nn/model.h"
@@ -107,16 +109,22 @@ class Session {
   const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();
-  // Over the first eval_batches micro batches of the validation data or, where
-  // it has fewer, over all of it: no sample counts twice. Over all of it the
-  // bits are EvaluateAll's, on any number of ranks.
-  absl::StatusOr<double> Evaluate();
 
   struct Evaluation {
     double loss = 0;          // mean over the labelled tokens
     int64_t num_labels = 0;   // of them
     int64_t num_samples = 0;  // in which they were
+    // How many of them the model says rightly; -1: it does not tell.
+    int64_t num_correct = 0;
+
+    double perplexity() const;
+    // token accuracy in [0, 1]; NaN where it is not known.
+    double accuracy() const;
   };
+  // Over the first eval_batches micro batches of the validation data or, where
+  // it has fewer, over all of it: no sample counts twice. Over all of it the
+  // bits are EvaluateAll's, on any number of ranks.
+  absl::StatusOr<Evaluation> Evaluate();
   // Over the first `most_samples` samples, each once; 0: over all. `progress`
   // is told now and then what it comes to so far.
   absl::StatusOr<Evaluation> EvaluateAll(
@@ -127,7 +135,13 @@ class Session {
   absl::string_view evaluated_key() const {
     return data_.validation != nullptr ? "data.validation" : "data.train";
   }
-  bool evaluates() const { return data_.validation != nullptr; }
+  // Whether the run evaluates after that step.
+  bool EvaluatesAfter(int64_t step) const;
+
+  const EpochSize& epoch() const { return epoch_; }
+
+  // How far the run is in what its evaluations say.
+  BestState& best() { return best_; }
 
  private:
   Session() = default;
@@ -153,6 +167,8 @@ class Session {
   // What was read at data.train.
   std::string TrainingData() const;
 
+  EpochSize epoch_;
+  BestState best_;
   double tokens_per_step_ = 0;
   int64_t samples_ = 0;  // of training data consumed
   std::string restored_run_;

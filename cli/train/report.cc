@@ -98,11 +98,43 @@ double TokensPerSecond(const RunReport& report, const SteadyFigures& figures) {
              : 0;
 }
 
+// "loss", "perplexity" or "token_accuracy", as configurations name them.
+constexpr absl::string_view kMetrics[] = {"loss", "perplexity",
+                                          "token_accuracy"};
+absl::string_view MetricOf(const Config& config) {
+  return kMetrics[static_cast<int>(config.checkpoint.best_metric)];
+}
+
+// "step 40, loss 2.1033".
+std::string BestText(const Config& config, const BestState& best) {
+  return absl::StrFormat("step %d, %s %.4f", best.step, MetricOf(config),
+                         best.value);
+}
+
+nlohmann::json EvaluationJson(const EvaluationFigures& evaluation) {
+  return {{"step", evaluation.step},
+          {"loss", evaluation.loss},
+          {"perplexity", evaluation.perplexity},
+          {"token_accuracy", evaluation.accuracy}};
+}
+
 double Percent(double part, double whole) {
   return whole > 0 ? 100.0 * part / whole : 0;
 }
 
 }  // namespace
+
+double EvaluationFigures::Of(BestMetric metric) const {
+  switch (metric) {
+    case BestMetric::kLoss:
+      return loss;
+    case BestMetric::kPerplexity:
+      return perplexity;
+    case BestMetric::kAccuracy:
+      return accuracy;
+  }
+  return loss;
+}
 
 int64_t TokensPerStep(const Config& config) {
   return config.train_batch_size * config.data.sequence_length;
@@ -127,14 +159,78 @@ std::string ForecastLine(const Config& config, const Forecast& forecast,
                         : " (durations as estimated before any is measured)");
 }
 
+double EpochAt(const RunReport& report, int64_t step) {
+  return report.epoch.steps > 0 ? static_cast<double>(step) /
+                                      static_cast<double>(report.epoch.steps)
+                                : 0;
+}
+
+std::string EpochLine(const Config& config, const EpochSize& epoch) {
+  if (epoch.samples == 0) {
+    return config.steps > 0
+               ? ""
+               : absl::StrFormat(
+                     "an epoch: its steps are known when the data are "
+                     "tokenised; the run is %g of them",
+                     config.num_train_epochs);
+  }
+  const double epochs =
+      static_cast<double>(config.steps) / static_cast<double>(epoch.steps);
+  return absl::StrCat(
+      "an epoch: ", epoch.samples, " samples, ", epoch.tokens, " tokens",
+      epoch.learned.has_value()
+          ? absl::StrCat(" (", *epoch.learned, " learned)")
+          : "",
+      ", ", epoch.steps, " steps of ", config.train_batch_size,
+      "; the run: ", config.steps, " steps, ", absl::StrFormat("%.4g", epochs),
+      epochs == 1 ? " epoch" : " epochs");
+}
+
+std::string EvaluationLine(const EvaluationFigures& evaluation, bool best) {
+  return absl::StrCat(
+      absl::StrFormat("step %d  validation loss %.4f  perplexity %.4g",
+                      evaluation.step, evaluation.loss, evaluation.perplexity),
+      std::isnan(evaluation.accuracy)
+          ? ""
+          : absl::StrFormat("  token accuracy %.4f", evaluation.accuracy),
+      best ? "  (the best so far)" : "");
+}
+
+std::string EarlyStopLine(const Config& config, const RunReport& report) {
+  const BestState& best = report.best;
+  return absl::StrFormat(
+      "ended early after step %d: none of the last %d evaluations was better "
+      "than the best before it%s (early_stopping_patience); the best: %s",
+      report.last_step, best.without_gain,
+      config.early_stopping_threshold > 0
+          ? absl::StrFormat(" by more than %g", config.early_stopping_threshold)
+          : "",
+      best.step > 0 ? BestText(config, best) : "none");
+}
+
+std::string LiveLine(const Config& config, const RunReport& report,
+                     const StepFigures& recent) {
+  const StepReport& last = recent.last();
+  const SteadyFigures now = recent.Steady();
+  return absl::StrFormat(
+      "epoch %.2f  step %d/%d  loss %.4f  lr %.3g  %s tokens/s  device %s  "
+      "%s left",
+      EpochAt(report, last.step), last.step, config.steps, last.loss,
+      last.learning_rate, FormatTokensPerSecond(TokensPerSecond(report, now)),
+      FormatBytes(report.device_peak_bytes),
+      FormatSeconds(static_cast<double>(config.steps - last.step) *
+                    now.step_seconds));
+}
+
 std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent) {
   const StepReport& last = recent.last();
   const SteadyFigures now = recent.Steady();
   return absl::StrFormat(
-      "step %d/%d  loss %.4f  lr %.3g  %s tokens/s  device %s of %s  "
-      "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
+      "step %d/%d  loss %.4f  lr %.3g  epoch %.2f  %s tokens/s  "
+      "device %s of %s  bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
       last.step, config.steps, last.loss, last.learning_rate,
+      EpochAt(report, last.step),
       FormatTokensPerSecond(TokensPerSecond(report, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
@@ -178,7 +274,13 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   }
   if (!report.evaluations.empty()) {
     row("validation loss, last",
-        absl::StrFormat("%.4f", report.evaluations.back().second));
+        absl::StrFormat("%.4f", report.evaluations.back().loss));
+  }
+  if (report.best.step > 0) {
+    row("best evaluation", BestText(config, report.best));
+  }
+  if (!report.best_checkpoint.empty()) {
+    row("  checkpoint", report.best_checkpoint);
   }
   if (!config.fp16.enabled && report.steps.skipped() > 0) {
     row("steps skipped", absl::StrCat(report.steps.skipped()));
@@ -285,10 +387,20 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["skipped_steps"] = report.steps.skipped();
   }
   json evaluations = json::array();
-  for (const auto& [step, loss] : report.evaluations) {
-    evaluations.push_back({{"step", step}, {"loss", loss}});
+  for (const EvaluationFigures& evaluation : report.evaluations) {
+    evaluations.push_back(EvaluationJson(evaluation));
   }
   summary["evaluations"] = evaluations;
+  if (report.best.step > 0) {
+    summary["best"] = {{"step", report.best.step},
+                       {"metric", std::string(MetricOf(config))},
+                       {"value", report.best.value}};
+    if (!report.best_checkpoint.empty()) {
+      summary["best"]["checkpoint"] = report.best_checkpoint;
+    }
+  }
+  summary["steps_per_epoch"] = report.epoch.steps;
+  summary["epochs"] = EpochAt(report, report.last_step);
   if (!report.parameters_sha256.empty()) {
     summary["parameters_sha256"] = report.parameters_sha256;
   }

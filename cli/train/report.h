@@ -6,14 +6,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "cli/train/step_figures.h"
 #include "memory/plan/plan.h"
+#include "run/checkpoint/best_state.h"
 #include "run/config/config.h"
+#include "run/config/run_length.h"
 #include "run/optim/chunk_optimizer.h"
 #include "run/program/admission.h"
 #include "run/program/forecast.h"
@@ -41,9 +42,20 @@ struct RankFigures {
 
 // How a run ended (docs/exit-status.md), as its summary says it.
 inline constexpr char kFinished[] = "finished";
+inline constexpr char kStoppedEarly[] = "stopped_early";
 inline constexpr char kInterrupted[] = "interrupted";
 inline constexpr char kFailed[] = "failed";
 inline constexpr char kRefused[] = "refused";
+
+// What an evaluation said of the model after a step.
+struct EvaluationFigures {
+  int64_t step = 0;
+  double loss = 0;
+  double perplexity = 0;
+  double accuracy = 0;  // of tokens, in [0, 1]; NaN: not known
+
+  double Of(BestMetric metric) const;
+};
 
 // One run's figures, gathered step by step. On several ranks this rank's own,
 // until they are merged: then peaks are the greatest of all.
@@ -51,7 +63,11 @@ struct RunReport {
   StepFigures steps;           // of this process
   int64_t last_step = 0;       // that is over, in this process or before
   double tokens_per_step = 0;  // on average, without padding
-  std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
+  EpochSize epoch = {};        // of the training data
+  std::vector<EvaluationFigures> evaluations = {};  // of this process
+  // The best evaluation of the run and, where it is kept, its checkpoint.
+  BestState best = {};
+  std::string best_checkpoint = {};
   int64_t device_budget_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
@@ -76,6 +92,23 @@ int64_t TokensPerStep(const Config& config);
 // steps of `tokens` without padding.
 std::string ForecastLine(const Config& config, const Forecast& forecast,
                          double tokens);
+
+// How far into the run a step is, in passes over the data (run_length.h).
+double EpochAt(const RunReport& report, int64_t step);
+
+// What a pass over the data has, and the run; "" where it is not known.
+std::string EpochLine(const Config& config, const EpochSize& epoch);
+
+// "step 40  validation loss 2.1033  ..."; `best`: it is the best so far.
+std::string EvaluationLine(const EvaluationFigures& evaluation, bool best);
+
+// Why a run ended before its last step, since evaluations became no better.
+std::string EarlyStopLine(const Config& config, const RunReport& report);
+
+// The line that changes on a terminal, of at most some 100 columns: what
+// matters most comes first.
+std::string LiveLine(const Config& config, const RunReport& report,
+                     const StepFigures& recent);
 
 // "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
 // which the last is shown, with medians over all of them.

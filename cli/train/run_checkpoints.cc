@@ -119,11 +119,11 @@ absl::Status RunCheckpoints::CheckRoom(const Parameters& parameters) const {
     if (entries.ok() && !entries->empty()) resumed = entries->back().step;
   }
   const int parts = config_.optimizer.rule->states().num_parts();
-  return OfPlace(
-      directory_.CheckRoom(LeastCheckpointBytes(parameters, parts),
-                           SavesFrom(config_, resumed), config_.checkpoint.keep,
-                           LastStepThatStays(begin_, resumed)),
-      config_, config_path_);
+  return OfPlace(directory_.CheckRoom(LeastCheckpointBytes(parameters, parts),
+                                      SavesFrom(config_, resumed),
+                                      KeptCheckpoints(config_),
+                                      LastStepThatStays(begin_, resumed)),
+                 config_, config_path_);
 }
 
 absl::Status RunCheckpoints::Restore(Session* session) {
@@ -237,7 +237,7 @@ absl::Status RunCheckpoints::PrepareDirectory() {
                                            session_->trainer().store().layout(),
                                            session_->kept_bytes()),
                            all_saved ? 0 : SavesFrom(config_, trainer.step()),
-                           config_.checkpoint.keep, last_step));
+                           KeptCheckpoints(config_), last_step));
   const absl::Status made_way =
       run_directory_.MakeWay(last_step, config_.checkpoint.keep_aside, &notes);
   for (const std::string& line : notes.changes) {
@@ -256,6 +256,7 @@ std::string RunCheckpoints::Describe() const {
       "checkpoints: ", directory_.directory(),
       interval > 0 ? absl::StrCat(", every ", interval, " steps and at the end")
                    : ", at the end",
+      config_.checkpoint.load_best ? ", and the best" : "",
       HasDefaultPlace(config_, config_path_) ? " (checkpoint.dir is not given)"
                                              : "");
 }
@@ -284,7 +285,10 @@ absl::Status RunCheckpoints::SaveLast() {
 
 absl::Status RunCheckpoints::Save() {
   // In fp16 the steps since the newest were skipped then: it has these values.
-  if (unproven_ > 0) return absl::OkStatus();
+  return unproven_ > 0 ? absl::OkStatus() : SaveOrGoOn();
+}
+
+absl::Status RunCheckpoints::SaveOrGoOn() {
   const int64_t step = session_->trainer().step();
   const absl::Status saved = SaveLast();
   if (!absl::IsAborted(saved)) return saved;
@@ -315,7 +319,8 @@ void RunCheckpoints::Prune() {
   if (!first_) return;
   const int64_t proven = 1;
   const std::string note = run_directory_.Prune(
-      std::max(config_.checkpoint.keep, unproven_ + proven), saved_step_);
+      std::max(config_.checkpoint.keep, unproven_ + proven), saved_step_,
+      config_.checkpoint.load_best ? session_->best().step : -1);
   if (!note.empty()) Warn(note);
 }
 
@@ -331,6 +336,14 @@ absl::Status RunCheckpoints::WithWayBack(const absl::Status& status) const {
 
 std::string RunCheckpoints::newest() const {
   return saved_step_ < 0 || !saves() ? "" : directory_.PathOf(saved_step_);
+}
+
+std::string RunCheckpoints::best() const {
+  const int64_t step = session_->best().step;
+  if (!saves() || !config_.checkpoint.load_best || step == 0) return "";
+  const std::string path = directory_.PathOf(step);
+  std::error_code error;
+  return std::filesystem::exists(path, error) ? path : "";
 }
 
 }  // namespace castor::cli

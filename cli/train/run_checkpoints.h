@@ -65,17 +65,24 @@ class RunCheckpoints {
   void Prove();
 
   // Saves the session's step, at a second attempt if need be, and removes what
-  // is older than checkpoint.keep and than the newest proven one; nothing
+  // is older than checkpoint.keep and than the newest proven one, but for the
+  // best of checkpoint.load_best; nothing
   // without checkpoint.dir, when that step is saved already, or while the
   // newest is not proven. OK also if the files could not be written, as
   // checkpoint.on_error says: that is told, and the run goes on.
   absl::Status Save();
+  // The same for a step whose evaluation is the best so far, whether or not the
+  // newest is proven.
+  absl::Status SaveBest() { return SaveOrGoOn(); }
   // The same at the run's end: what is not saved now is lost. Aborted: the
   // files could not be written.
   absl::Status SaveLast();
 
   // The newest checkpoint in the directory that is this run's, or "".
   std::string newest() const;
+  // The best one, where checkpoint.load_best has it kept and it could be saved,
+  // or "".
+  std::string best() const;
 
   // `status`, and where it is a run's that diverged, the newest proven
   // checkpoint, from which that run can go on.
@@ -102,6 +109,7 @@ class RunCheckpoints {
   absl::Status PrepareDirectory();
   // Later steps' checkpoints than this one move aside.
   static int64_t LastStepThatStays(Begin begin, int64_t step);
+  absl::Status SaveOrGoOn();
   absl::Status TrySave(int64_t step);
   void Prune();
 

@@ -24,6 +24,7 @@
 #include "cli/run/ranks.h"
 #include "cli/run/session.h"
 #include "cli/train/memory_picture.h"
+#include "cli/train/progress.h"
 #include "cli/train/rank_report.h"
 #include "cli/train/report.h"
 #include "cli/train/run_checkpoints.h"
@@ -59,7 +60,8 @@ class TrainRun {
         config_(session.config()),
         checkpoints_(checkpoints),
         ranks_(session.trainer().communicator()),
-        first_(ranks_ == nullptr || ranks_->rank() == 0) {}
+        first_(ranks_ == nullptr || ranks_->rank() == 0),
+        progress_(&config_, &report_, first_ ? TerminalColumns() : 0) {}
 
   // The exit code. *has_summary: whether the run's summary is written, if one
   // was asked for.
@@ -75,8 +77,7 @@ class TrainRun {
   absl::Status EndInOrder(const absl::Status& why);
   void TakeReports();
   void TellOfTrace();
-  void PrintProgress(bool all);
-  void PrintForecast();
+  bool EndsEarly() const;
 
   const TrainArguments& arguments_;
   Session& session_;
@@ -88,10 +89,8 @@ class TrainRun {
   bool told_of_trace_ = false;
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
-  std::vector<StepReport> unprinted_;
-  StepFigures since_print_;       // the steps since the last line
-  int64_t first_step_ = 0;        // of the state that the run begins with
-  int64_t told_of_step_ns_ = -1;  // what the last line with a forecast said
+  int64_t first_step_ = 0;  // of the state that the run begins with
+  Progress progress_;
 };
 
 // How what failed with `status` ended: a run that came to no step and has
@@ -104,6 +103,7 @@ absl::StatusOr<int> TrainRun::Run(bool* has_summary) {
   absl::Status status = Begin();
   const bool begun = status.ok();
   if (status.ok()) status = Loop();
+  progress_.Clear();
   if (status.ok()) status = End();
   status = checkpoints_.WithWayBack(status);
   // No effect if the others know, or have met the same.
@@ -138,9 +138,9 @@ absl::Status TrainRun::Begin() {
   }
   std::fputs(FormatAdmission(admission).c_str(), stdout);
   report_.tokens_per_step = session_.tokens_per_step();
-  std::printf("%s\n",
-              ForecastLine(config_, admission.forecast, report_.tokens_per_step)
-                  .c_str());
+  report_.epoch = session_.epoch();
+  progress_.Say(EpochLine(config_, report_.epoch));
+  progress_.TellForecast(admission.forecast);
   if (const std::string note = session_.trainer().pinned_note();
       !note.empty()) {
     std::printf("note: %s\n", note.c_str());
@@ -154,6 +154,12 @@ absl::Status TrainRun::Begin() {
 
   CASTOR_RETURN_IF_ERROR(checkpoints_.Restore(&session_));
   CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
+  report_.best = session_.best();
+  if (!arguments_.log_path.empty() && first_) {
+    auto log = JsonLog::Open(arguments_.log_path, session_.trainer().step());
+    CASTOR_RETURN_IF_ERROR(AsUsersError("--log-json", log.status()));
+    progress_.set_log(*std::move(log));
+  }
   if (arguments_.live.any() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
         live_, LiveRun::Create(arguments_.live,
@@ -179,11 +185,13 @@ absl::Status TrainRun::Begin() {
 absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   first_step_ = trainer.step();
-  while (trainer.step() < config_.steps && !trainer.stopping()) {
+  while (trainer.step() < config_.steps && !trainer.stopping() &&
+         !EndsEarly()) {
     const absl::StatusOr<double> loss = session_.Step();
     const absl::Status& trained = loss.status();
     if (const std::string note = trainer.TakePlanNote();
         first_ && !note.empty()) {
+      progress_.Clear();
       std::fprintf(stderr, "castor: %s\n", note.c_str());
     }
     if (const absl::Status& why = trainer.cannot_go_on(); !why.ok()) {
@@ -195,9 +203,9 @@ absl::Status TrainRun::Loop() {
     if (std::isfinite(*loss)) checkpoints_.Prove();
     const int64_t step = trainer.step();
     TakeReports();
-    PrintForecast();
-    PrintProgress(/*all=*/false);
-    if (session_.evaluates() && step % config_.eval_interval == 0) {
+    progress_.TellForecast(trainer.training_forecast());
+    progress_.Print(/*all=*/false);
+    if (session_.EvaluatesAfter(step)) {
       const absl::Status evaluated = Evaluate();
       if (!evaluated.ok()) {
         return InOrderAfter(evaluated) ? EndInOrder(evaluated) : evaluated;
@@ -205,6 +213,7 @@ absl::Status TrainRun::Loop() {
     }
     if (config_.checkpoint.save_interval > 0 &&
         step % config_.checkpoint.save_interval == 0) {
+      progress_.Clear();
       CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
     }
   }
@@ -215,7 +224,7 @@ absl::Status TrainRun::Loop() {
     return EndInOrder(trainer.cannot_go_on());
   }
   TakeReports();
-  PrintProgress(/*all=*/true);
+  progress_.Print(/*all=*/true);
   return absl::OkStatus();
 }
 
@@ -239,7 +248,7 @@ absl::Status TrainRun::EndInOrder(const absl::Status& why) {
                                  saved.message()));
   }
   TakeReports();
-  PrintProgress(/*all=*/true);
+  progress_.Print(/*all=*/true);
   if (const std::string saved_as = checkpoints_.newest(); !saved_as.empty()) {
     std::printf("saved %s\n", saved_as.c_str());
   }
@@ -254,7 +263,7 @@ void TrainRun::TakeReports() {
     if (trace_ != nullptr) trace_->OnResult(step);
     if (live_ != nullptr) live_->AddStep(step);
     report_.steps.Add(step);
-    unprinted_.push_back(step);
+    progress_.AddStep(step);
   }
   report_.forecast = session_.trainer().training_forecast();
   report_.predicted_device_peak_bytes =
@@ -276,49 +285,44 @@ void TrainRun::TellOfTrace() {
                std::string(trace_->status().message()).c_str());
 }
 
-// Once for each plan that was made from measured durations, and where another
-// forecast of the same plan took its place.
-void TrainRun::PrintForecast() {
-  const Forecast& forecast = session_.trainer().training_forecast();
-  if (!forecast.measured || forecast.step_ns == told_of_step_ns_) return;
-  told_of_step_ns_ = forecast.step_ns;
-  std::printf("%s\n",
-              ForecastLine(config_, forecast, report_.tokens_per_step).c_str());
-}
-
-void TrainRun::PrintProgress(bool all) {
-  const auto print = [this] {
-    std::printf("%s\n", ProgressLine(config_, report_, since_print_).c_str());
-    since_print_ = {};
-  };
-  for (const StepReport& step : std::exchange(unprinted_, {})) {
-    since_print_.Add(step);
-    if (!step.overflow.empty()) {
-      std::printf("%s\n", OverflowLine(config_, step).c_str());
-    }
-    if (step.step % config_.steps_per_print == 0 || step.step == 1) print();
-  }
-  if (all && !since_print_.empty()) print();
-  FlushOutput();
-}
-
 absl::Status TrainRun::Evaluate() {
-  CASTOR_ASSIGN_OR_RETURN(const double loss, session_.Evaluate());
+  CASTOR_ASSIGN_OR_RETURN(const Session::Evaluation result,
+                          session_.Evaluate());
   // Evaluation waited for the step; its line comes first.
   TakeReports();
-  PrintProgress(/*all=*/true);
-  report_.evaluations.emplace_back(session_.trainer().step(), loss);
-  if (live_ != nullptr) live_->AddValidation(session_.trainer().step(), loss);
-  std::printf("step %ld  validation loss %.4f\n",
-              static_cast<long>(session_.trainer().step()), loss);
-  return absl::OkStatus();
+  progress_.Print(/*all=*/true);
+  const EvaluationFigures figures = {.step = session_.trainer().step(),
+                                     .loss = result.loss,
+                                     .perplexity = result.perplexity(),
+                                     .accuracy = result.accuracy()};
+  const BestMetric metric = config_.checkpoint.best_metric;
+  const bool best = Judge(metric, config_.early_stopping_threshold,
+                          figures.step, figures.Of(metric), &session_.best());
+  report_.best = session_.best();
+  report_.evaluations.push_back(figures);
+  if (live_ != nullptr) {
+    live_->AddValidation(figures.step, figures.loss, figures.perplexity,
+                         figures.accuracy);
+  }
+  progress_.AddEvaluation(figures, best);
+  FlushOutput();
+  return best && config_.checkpoint.load_best ? checkpoints_.SaveBest()
+                                              : absl::OkStatus();
+}
+
+// The same on all ranks, since the evaluations are.
+bool TrainRun::EndsEarly() const {
+  return config_.early_stopping_patience > 0 &&
+         session_.best().without_gain >= config_.early_stopping_patience;
 }
 
 // How a run ended in which nothing failed.
 void TrainRun::JudgeEnd() {
   const Trainer& trainer = session_.trainer();
   const int64_t step = trainer.step();
-  report_.ended = step < config_.steps ? kInterrupted : kFinished;
+  report_.ended = step == config_.steps                ? kFinished
+                  : EndsEarly() && !trainer.stopping() ? kStoppedEarly
+                                                       : kInterrupted;
   if (step == config_.steps && trainer.state().skipped_steps == step) {
     report_.ended = kFailed;
     report_.error = absl::StrCat(
@@ -336,7 +340,13 @@ absl::Status TrainRun::End() {
   Trainer& trainer = session_.trainer();
   JudgeEnd();
   const bool interrupted = report_.ended == kInterrupted;
+  // Who follows the run need not know why all was done.
+  const bool done = report_.ended == kStoppedEarly;
   TakeReports();
+  report_.best_checkpoint = checkpoints_.best();
+  if (report_.ended == kStoppedEarly) {
+    std::printf("%s\n", EarlyStopLine(config_, report_).c_str());
+  }
   if (!arguments_.no_parameters_sha256) {
     CASTOR_ASSIGN_OR_RETURN(
         report_.parameters_sha256,
@@ -360,7 +370,7 @@ absl::Status TrainRun::End() {
     std::printf("  %-26s %s\n", "checkpoint", saved.c_str());
   }
   if (trace_ != nullptr) {
-    trace_->Finish(report_.ended, report_.error);
+    trace_->Finish(done ? kFinished : report_.ended, report_.error);
     const absl::Status merged = trace_->Merge();
     std::printf("  %-26s %s\n", "trace", trace_->path().c_str());
     TellOfTrace();
@@ -378,7 +388,7 @@ absl::Status TrainRun::End() {
   }
   if (live_ != nullptr) {
     FlushOutput();
-    live_->End(report_.ended, report_.error);
+    live_->End(done ? kFinished : report_.ended, report_.error);
   }
   FlushOutput();
   // What fails on one rank up to here ends all of them, and rank 0 tells it.
@@ -394,7 +404,8 @@ absl::Status CheckOutputs(const TrainArguments& arguments,
                                    {"data.validation", config.data.validation}};
   for (const auto& [name, path] :
        {std::pair("--trace", &arguments.trace_path),
-        std::pair("--summary", &arguments.summary_path)}) {
+        std::pair("--summary", &arguments.summary_path),
+        std::pair("--log-json", &arguments.log_path)}) {
     if (path->empty()) continue;
     CASTOR_RETURN_IF_ERROR(Annotate(name, CheckReplacesNone(*path, others)));
     others.push_back({name, *path});
@@ -415,6 +426,10 @@ absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
+  }
+  if (!arguments.log_path.empty() && launch.rank == 0) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--log-json", CheckRegular(LinkTarget(arguments.log_path))));
   }
   if (!arguments.trace_steps.empty() && arguments.trace_path.empty()) {
     return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
@@ -509,6 +524,8 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
     }
     return agreed ? why : group.Agree("start", why);
   }
+  // Where epochs give the steps, the session has found how many.
+  config->steps = (*session)->config().steps;
   StopOnSignals();
   return TrainRun(arguments, checkpoints, **session).Run(has_summary);
 }

@@ -15,6 +15,7 @@ struct TrainArguments {
   std::string resume;                  // "", "latest" or a file
   bool resume_changed = false;
   std::string summary_path;
+  std::string log_path;  // of --log-json
   std::string trace_path;
   std::string trace_steps;  // "", "FIRST:LAST" or "LAST"
   bool no_parameters_sha256 = false;

@@ -44,6 +44,12 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                            {"good_steps", scale->good_steps},
                            {"hysteresis_left", scale->hysteresis_left}};
   }
+  if (const BestState& best = metadata.state.best; best.evaluations > 0) {
+    json["best"] = {{"evaluations", best.evaluations},
+                    {"step", best.step},
+                    {"value", best.value},
+                    {"without_gain", best.without_gain}};
+  }
   const bool client = metadata.client.has_value();
   json["world_size"] =
       client ? metadata.client_world_size : metadata.config.world_size();
@@ -90,6 +96,29 @@ std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
       .hysteresis_left = json["hysteresis_left"].get<int64_t>()};
   if (!(state.scale > 0) || !std::isfinite(state.scale)) return std::nullopt;
   return state;
+}
+
+// None: `json` makes no sense after `step` steps.
+std::optional<BestState> ReadBest(const nlohmann::json& json, int64_t step) {
+  const auto count = [&](const char* key) -> int64_t {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number_integer()
+               ? found->get<int64_t>()
+               : -1;
+  };
+  if (!json.is_object() || !json.contains("value") ||
+      !json["value"].is_number()) {
+    return std::nullopt;
+  }
+  const BestState best = {.evaluations = count("evaluations"),
+                          .step = count("step"),
+                          .value = json["value"].get<double>(),
+                          .without_gain = count("without_gain")};
+  const bool sane = best.step >= 0 && best.step <= step &&
+                    best.without_gain >= 0 &&
+                    best.without_gain <= best.evaluations &&
+                    best.evaluations <= step && std::isfinite(best.value);
+  return sane ? std::optional<BestState>(best) : std::nullopt;
 }
 
 // Null: `json` is none.
@@ -144,9 +173,11 @@ std::optional<std::map<std::string, std::string>> ReadFiles(
 
 // What of a configuration of castor train a client's has, too.
 std::string ForClient(nlohmann::json config) {
-  for (const char* key : {"model", "data", "eval_interval", "eval_batches",
-                          "checkpoint", "steps_per_print", "train_batch_size",
-                          "train_micro_batch_size_per_gpu"}) {
+  for (const char* key :
+       {"model", "data", "num_train_epochs", "eval_strategy", "eval_interval",
+        "eval_batches", "early_stopping_patience", "early_stopping_threshold",
+        "checkpoint", "steps_per_print", "train_batch_size",
+        "train_micro_batch_size_per_gpu"}) {
     config.erase(key);
   }
   return config.dump();
@@ -219,6 +250,12 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
     if (!scale.has_value() || scale->good_steps > trainer.step)
       return wrong("its \"loss_scaler\" makes no sense");
     trainer.loss_scale = *scale;
+  }
+  // Files of runs that do not evaluate lack it.
+  if (json.contains("best")) {
+    const auto best = ReadBest(json["best"], trainer.step);
+    if (!best.has_value()) return wrong("its \"best\" makes no sense");
+    metadata.state.best = *best;
   }
   const int64_t world_size = json["world_size"].get<int64_t>();
   if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
+#include "run/checkpoint/best_state.h"
 #include "run/checkpoint/checkpoint_reader.h"
 #include "run/checkpoint/run_identity.h"
 #include "run/checkpoint/trainer_state.h"
@@ -28,6 +29,7 @@ struct RunState {
   TrainerState trainer;
   int64_t samples = 0;  // of training data consumed
   int64_t seed = 0;
+  BestState best = {};  // of a run that evaluates
 };
 
 struct CheckpointMetadata {

@@ -182,8 +182,8 @@ absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(
                    directory_, " is valid; the newest: ", first_reason));
 }
 
-absl::Status CheckpointDir::Prune(int64_t keep,
-                                  int64_t known_valid_step) const {
+absl::Status CheckpointDir::Prune(int64_t keep, int64_t known_valid_step,
+                                  int64_t spared_step) const {
   if (keep < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("asked to keep ", keep, " checkpoints in ", directory_,
@@ -204,7 +204,10 @@ absl::Status CheckpointDir::Prune(int64_t keep,
   if (newest_valid == entries.size()) return absl::OkStatus();
   absl::Status removed;
   for (size_t i = 0; i < num_old; ++i) {
-    if (i == newest_valid || entries[i].step == known_valid_step) continue;
+    if (i == newest_valid || entries[i].step == known_valid_step ||
+        entries[i].step == spared_step) {
+      continue;
+    }
     removed.Update(RemoveEntry(entries[i].path));
   }
   return removed;

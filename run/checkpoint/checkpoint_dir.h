@@ -71,9 +71,11 @@ class CheckpointDir {
   // Removes all but the newest `keep` >= 1. When none of those kept is valid,
   // the newest valid one below them stays too. Reads the newest to know that it
   // is valid, unless it is `known_valid_step`, which the caller has just
-  // committed and which stays whatever else is there. One that cannot be
-  // removed keeps none of the others; the first such failure is returned.
-  absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
+  // committed and which stays whatever else is there, as the one of
+  // `spared_step` does, which does not count among the newest. One that cannot
+  // be removed keeps none of the others; the first such failure is returned.
+  absl::Status Prune(int64_t keep, int64_t known_valid_step = -1,
+                     int64_t spared_step = -1) const;
 
   // What keeps the disk from taking `saves` more checkpoints of `size_bytes`
   // each when Prune leaves the newest `keep` of them and of those that are

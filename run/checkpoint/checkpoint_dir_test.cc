@@ -177,6 +177,17 @@ TEST_F(CheckpointDirTest, PruneNeverRemovesWhatWasJustSaved) {
   EXPECT_THAT(Steps(), ElementsAre(4, 8, 10));
 }
 
+TEST_F(CheckpointDirTest, PruneSparesTheOneThatIsNamed) {
+  Write({2, 4, 6, 8, 10});
+  ASSERT_TRUE(dir_.Prune(2, 10, /*spared_step=*/4).ok());
+  EXPECT_THAT(Steps(), ElementsAre(4, 8, 10));
+  // Among the newest it is one of them; one that is not there changes nothing.
+  ASSERT_TRUE(dir_.Prune(2, 10, 8).ok());
+  EXPECT_THAT(Steps(), ElementsAre(8, 10));
+  ASSERT_TRUE(dir_.Prune(1, 10, 4).ok());
+  EXPECT_THAT(Steps(), ElementsAre(10));
+}
+
 // One is in use, say, where files in use cannot be removed.
 TEST_F(CheckpointDirTest, PruneGoesOnAfterOneThatCannotBeRemoved) {
   Write({2, 4, 6});

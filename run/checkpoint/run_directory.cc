@@ -59,9 +59,9 @@ absl::Status RunDirectory::MakeWay(int64_t last_step, int64_t keep_aside,
   CASTOR_ASSIGN_OR_RETURN(const std::vector<AsideDirectory> removed,
                           RemoveOldAside(files_, keep_aside, &staying));
   for (const AsideDirectory& each : removed) {
-    notes->changes.push_back(absl::StrCat(
-        "removed ", each.path, " (", FormatBytes(each.bytes),
-        "): checkpoint.keep_aside is ", keep_aside));
+    notes->changes.push_back(
+        absl::StrCat("removed ", each.path, " (", FormatBytes(each.bytes),
+                     "): checkpoint.keep_aside is ", keep_aside));
   }
   if (!staying.ok()) {
     notes->problems.push_back(
@@ -70,8 +70,9 @@ absl::Status RunDirectory::MakeWay(int64_t last_step, int64_t keep_aside,
   return absl::OkStatus();
 }
 
-std::string RunDirectory::Prune(int64_t keep, int64_t newest_step) {
-  const absl::Status pruned = files_.Prune(keep, newest_step);
+std::string RunDirectory::Prune(int64_t keep, int64_t newest_step,
+                                int64_t spared_step) {
+  const absl::Status pruned = files_.Prune(keep, newest_step, spared_step);
   if (pruned.ok() || pruned.message() == pruning_told_) return "";
   pruning_told_ = std::string(pruned.message());
   return absl::StrCat("an old checkpoint stays: ", pruned.message());

@@ -3,7 +3,8 @@
 //
 //   Claim       the directory is there, and no other run saves into it
 //   RemoveStale, MakeWay
-//               before the first save: what others left there goes or moves aside
+//               before the first save: what others left there goes or moves
+//               aside
 //   Prune       after each save
 //
 // One process of a run has it, rank 0's; all ranks save together (SaveTwice).
@@ -59,10 +60,11 @@ class RunDirectory {
   absl::Status MakeWay(int64_t last_step, int64_t keep_aside,
                        DirectoryNotes* notes);
 
-  // Removes all but the newest `keep` (see CheckpointDir::Prune). "", or what a
-  // user is to know: an old checkpoint stays. A note is returned once, however
-  // often the same happens.
-  std::string Prune(int64_t keep, int64_t newest_step);
+  // Removes all but the newest `keep` and that of `spared_step` (see
+  // CheckpointDir::Prune). "", or what a user is to know: an old checkpoint
+  // stays. A note is returned once, however often the same happens.
+  std::string Prune(int64_t keep, int64_t newest_step,
+                    int64_t spared_step = -1);
 
  private:
   const CheckpointDir files_;

@@ -12,9 +12,10 @@ namespace {
 // Takes out of a configuration what changes no bit.
 void LeaveOut(const Config& config, nlohmann::json* json) {
   for (const char* key :
-       {"steps", "eval_interval", "eval_batches", "checkpoint", "memory",
-        "network", "steps_per_print", "on_nonfinite", "max_skipped_steps",
-        "on_nonfinite_undo",
+       {"steps", "num_train_epochs", "eval_strategy", "eval_interval",
+        "eval_batches", "early_stopping_patience", "early_stopping_threshold",
+        "checkpoint", "memory", "network", "steps_per_print", "on_nonfinite",
+        "max_skipped_steps", "on_nonfinite_undo",
         // This follows from the batch sizes and the number of ranks.
         "gradient_accumulation_steps"}) {
     json->erase(key);
@@ -54,6 +55,10 @@ Settings SettingsOf(const Config& config, absl::string_view data) {
   json["data"] = {{"train", data},
                   {"sequence_length", json["data"]["sequence_length"]},
                   {"shuffle", json["data"]["shuffle"]}};
+  // Without it, and where it is the same, the order follows from `seed`.
+  if (config.data_seed() != config.seed) {
+    json["data"]["seed"] = config.data_seed();
+  }
   return FlattenSettings(json.dump());
 }
 

@@ -18,21 +18,20 @@
 #include "run/config/config_text.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
+#include "run/config/run_length.h"
 #include "run/optim/loss_scaler.h"
 
 namespace castor {
 namespace {
 
+using config_names::kBestMetrics;
 using config_names::kDevices;
 using config_names::kMissingGradients;
 using config_names::kOnNonFinites;
 using config_names::kOnSaveErrors;
-using config_names::kSchedulers;
 using config_names::kTokenTypes;
-using config_names::kWarmups;
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
-constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
@@ -120,6 +119,9 @@ void ReadData(JsonReader reader, const std::string& base_dir,
   reader.Int("sequence_length", &data->sequence_length,
              {.min = 1, .max = 1 << 24});
   reader.Bool("shuffle", &data->shuffle);
+  if (reader.Has("seed")) {
+    reader.Int("seed", &data->seed.emplace(0), {.min = 0});
+  }
   reader.RefuseUnknownKeys();
 }
 
@@ -132,6 +134,8 @@ void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
   reader.Int("save_interval", &checkpoint->save_interval,
              {.min = 0, .max = kMaxSteps});
   reader.Int("keep", &checkpoint->keep, {.min = 1, .max = 1 << 20});
+  reader.Bool("load_best", &checkpoint->load_best);
+  ReadEnum(reader, "best_metric", kBestMetrics, &checkpoint->best_metric);
   ReadEnum(reader, "on_error", kOnSaveErrors, &checkpoint->on_error);
   reader.Bool("lock", &checkpoint->lock);
   reader.Int("keep_aside", &checkpoint->keep_aside, {.min = 1, .max = 1 << 20});
@@ -166,68 +170,6 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
     params.RefuseUnknownKeys();
   }
   reader.Strings("no_decay", &optimizer->no_decay);
-  reader.RefuseUnknownKeys();
-}
-
-void ReadScheduler(JsonReader reader, const Config& config,
-                   SchedulerConfig* scheduler) {
-  ReadEnum(reader, "type", kSchedulers, &scheduler->type);
-  const absl::string_view name = kSchedulers[static_cast<int>(scheduler->type)];
-  const bool constant = scheduler->type == SchedulerType::kConstant;
-  const bool cosine = scheduler->type == SchedulerType::kWarmupCosine;
-  const bool total = cosine || scheduler->type == SchedulerType::kWarmupDecay;
-  if (scheduler->type == SchedulerType::kWarmupInverseSqrt) {
-    scheduler->warmup_type = WarmupType::kLinear;
-  }
-  scheduler->warmup_max_lr = config.optimizer.lr;
-
-  JsonReader params = reader.Object("params");
-  const struct {
-    absl::string_view key;
-    bool applies;
-  } kKeys[] = {
-      {"warmup_num_steps", !constant},
-      {"warmup_type", !constant},
-      {"warmup_min_lr", !constant && !cosine},
-      {"warmup_max_lr", !constant && !cosine},
-      {"warmup_min_ratio", cosine},
-      {"cos_min_ratio", cosine},
-      {"total_num_steps", total},
-  };
-  const bool known_type = !reader.Failed("type");
-  for (const auto& [key, applies] : kKeys) {
-    if (!applies && params.Has(key) && known_type) {
-      params.Fail(key, absl::StrCat("has no meaning for scheduler.type \"",
-                                    name, "\""));
-    }
-  }
-  params.Int("warmup_num_steps", &scheduler->warmup_num_steps,
-             {.min = 0, .max = kMaxSteps});
-  ReadEnum(params, "warmup_type", kWarmups, &scheduler->warmup_type);
-  params.Double("warmup_min_lr", &scheduler->warmup_min_lr, kRate);
-  params.Double("warmup_max_lr", &scheduler->warmup_max_lr, kRate);
-  params.Double("warmup_min_ratio", &scheduler->warmup_min_ratio,
-                {.min = 0, .max = 1});
-  params.Double("cos_min_ratio", &scheduler->cos_min_ratio,
-                {.min = 0, .max = 1});
-  params.Int("total_num_steps", &scheduler->total_num_steps,
-             {.min = 1, .max = kMaxSteps});
-  if (total && !params.Has("total_num_steps")) {
-    if (config.steps == 0) {
-      params.FailMissing("total_num_steps",
-                         "is required where there is no \"steps\"", {"steps"});
-    }
-    scheduler->total_num_steps =
-        std::max(config.steps, scheduler->warmup_num_steps);
-  }
-  if (total && scheduler->total_num_steps < scheduler->warmup_num_steps) {
-    params.Fail("total_num_steps",
-                absl::StrCat(scheduler->total_num_steps, " is less than ",
-                             params.PathOf("warmup_num_steps"), " (",
-                             scheduler->warmup_num_steps, ")"),
-                {params.PathOf("warmup_num_steps")});
-  }
-  params.RefuseUnknownKeys();
   reader.RefuseUnknownKeys();
 }
 
@@ -393,7 +335,6 @@ absl::Status FitToModel(Config* config, std::string* key) {
 
 // What spans several sections.
 void CheckTogether(JsonReader& root, Config* config) {
-  const DataConfig& data = config->data;
   if (config->model.architecture != nullptr) {
     std::string key;
     const absl::Status fits = FitToModel(config, &key);
@@ -408,12 +349,6 @@ void CheckTogether(JsonReader& root, Config* config) {
       }
       root.Fail(key, fits.message(), std::move(concerned));
     }
-  }
-  if (config->eval_interval > 0 && data.validation.empty() &&
-      data.validation_fraction == 0) {
-    root.Fail("eval_interval",
-              "needs data.validation or data.validation_fraction",
-              {"data.validation", "data.validation_fraction"});
   }
 }
 
@@ -470,12 +405,11 @@ void ReadOnNonFinite(JsonReader& root, Config* config) {
 // The keys that every training run has, whoever has the model. ReadBatch is
 // called before it.
 void ReadTraining(JsonReader& root, Config* config) {
-  root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
   root.Int("seed", &config->seed, {.min = 0});
   root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
   ReadOptimizer(ObjectLike(root, "optimizer"), root.Has("gradient_clipping"),
                 &config->gradient_clipping, &config->optimizer);
-  ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
+  ReadSchedule(root, config);
   ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
   ReadOnNonFinite(root, config);
   ReadDevice(ObjectLike(root, "device"), &config->device);
@@ -496,9 +430,7 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   if (!model.Failed("type")) model.RefuseUnknownKeys();
   root.Require("data");
   ReadData(ObjectLike(root, "data"), base_dir, &config->data);
-  root.Require("steps");
-  root.Int("eval_interval", &config->eval_interval,
-           {.min = 0, .max = kMaxSteps});
+  ReadLength(root, config);
   root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
   if (const Json* value = root.Raw("checkpoint");
       value != nullptr && *value == false) {
@@ -515,14 +447,16 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   root.Int("steps_per_print", &config->steps_per_print,
            {.min = 1, .max = kMaxSteps});
   CheckTogether(root, config);
+  ReadEvaluation(root, config);
   root.RefuseUnknownKeys();
 }
 
 // What a client of Castor brings itself.
 void RefuseClients(JsonReader& root) {
   for (const absl::string_view key :
-       {"model", "data", "eval_interval", "eval_batches", "checkpoint",
-        "steps_per_print"}) {
+       {"model", "data", "num_train_epochs", "eval_strategy", "eval_interval",
+        "eval_batches", "early_stopping_patience", "early_stopping_threshold",
+        "checkpoint", "steps_per_print"}) {
     if (root.Raw(key) != nullptr) {
       root.Fail(key,
                 "belongs to castor train; the program that trains its own "
@@ -600,21 +534,22 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
 absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
                                          absl::string_view source,
                                          int world_size) {
-  return ReadText(text, /*overrides=*/{}, source,
-                  [=](JsonReader& root, Config* config) {
-                    RefuseClients(root);
-                    ReadBatch(root, world_size, /*required=*/false, config);
-                    ReadTraining(root, config);
-                    ReadEnum(root, "missing_gradients", kMissingGradients,
-                             &config->missing_gradients);
-                    if (config->memory.activation_checkpointing !=
-                        ActivationCheckpointing::kNone) {
-                      root.Fail("memory.activation_checkpointing",
-                                "a client's activations are its own; use its "
-                                "checkpointing");
-                    }
-                    root.RefuseUnknownKeys();
-                  });
+  return ReadText(
+      text, /*overrides=*/{}, source, [=](JsonReader& root, Config* config) {
+        RefuseClients(root);
+        ReadBatch(root, world_size, /*required=*/false, config);
+        root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
+        ReadTraining(root, config);
+        ReadEnum(root, "missing_gradients", kMissingGradients,
+                 &config->missing_gradients);
+        if (config->memory.activation_checkpointing !=
+            ActivationCheckpointing::kNone) {
+          root.Fail("memory.activation_checkpointing",
+                    "a client's activations are its own; use its "
+                    "checkpointing");
+        }
+        root.RefuseUnknownKeys();
+      });
 }
 
 absl::StatusOr<Config> LoadConfig(const ModelReader& models,

@@ -64,6 +64,8 @@ struct DataConfig {
   // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
   bool shuffle = true;
+  // Of the order of samples. Absent: the run's seed.
+  std::optional<int64_t> seed;
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
@@ -73,6 +75,13 @@ enum class OnSaveError : uint8_t {
   kStop,      // goes on, but ends when three in a row could not be written
   kContinue,  // goes on
 };
+
+// When a run evaluates, and whether it does.
+enum class EvalStrategy : uint8_t { kNo, kSteps, kEpoch };
+
+// What of an evaluation says how good a model is: less is better, of kAccuracy
+// more.
+enum class BestMetric : uint8_t { kLoss, kPerplexity, kAccuracy };
 
 // What a run does after a step that was undone: see Config::on_nonfinite.
 enum class OnNonFinite : uint8_t { kError, kSkip };
@@ -89,6 +98,11 @@ struct CheckpointConfig {
   std::string dir;
   int64_t save_interval = 0;  // steps; 0: at the end only
   int64_t keep = 2;           // the newest ones; older ones are removed
+  // Whether each step whose evaluation is the best so far is saved, stays
+  // beside those, and is what the run ends with. Hugging Face's
+  // load_best_model_at_end, with metric_for_best_model.
+  bool load_best = false;
+  BestMetric best_metric = BestMetric::kLoss;
   // "stop" or "continue". A run whose last checkpoint cannot be written has
   // failed either way.
   OnSaveError on_error = OnSaveError::kStop;
@@ -199,10 +213,20 @@ struct NetworkConfig {
 struct Config {
   ModelConfig model;  // required
   DataConfig data;    // required
-  int64_t steps = 0;  // required, at least 1
+  // The updates, at least 1. Either they are given or, as Hugging Face's
+  // num_train_epochs, so many passes over the data (0: not given). Then they
+  // are 0 until SetSteps.
+  int64_t steps = 0;
+  double num_train_epochs = 0;
   int64_t seed = 1234;
-  int64_t eval_interval = 0;  // steps; 0: never. Needs validation data
+  // By itself kSteps with eval_interval, else kNo. Needs validation data.
+  EvalStrategy eval_strategy = EvalStrategy::kNo;
+  int64_t eval_interval = 0;  // steps, of kSteps; else 0
   int64_t eval_batches = 8;   // micro batches per evaluation
+  // A run ends after so many evaluations in a row of which none was better than
+  // the best before it by more than the threshold; 0: it does not.
+  int64_t early_stopping_patience = 0;
+  double early_stopping_threshold = 0;
   CheckpointConfig checkpoint;
   // train_batch_size = train_micro_batch_size_per_gpu *
   // gradient_accumulation_steps * world size, in samples. Any one may be left
@@ -226,7 +250,9 @@ struct Config {
   // it. Or its gradient counts as zeros ("zero").
   MissingGradients missing_gradients = MissingGradients::kSkip;
   OptimizerConfig optimizer;
-  SchedulerConfig scheduler;
+  // "scheduler"; "lr_scheduler_type" and "lr_scheduler_kwargs" are other names
+  // of its type and params.
+  Schedule scheduler;
   Bf16Config bf16;
   Fp16Config fp16;
   DeviceConfig device;
@@ -239,6 +265,8 @@ struct Config {
     return train_batch_size /
            (train_micro_batch_size_per_gpu * gradient_accumulation_steps);
   }
+  int64_t data_seed() const { return data.seed.value_or(seed); }
+  bool evaluates() const { return eval_strategy != EvalStrategy::kNo; }
   // Whether a step with a gradient that is not finite is undone.
   bool undoes_nonfinite() const {
     return fp16.enabled || gradient_clipping > 0 || on_nonfinite_undo;
@@ -292,8 +320,13 @@ absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
 // the model's positions. InvalidArgument: they do not hold.
 absl::Status FitToModel(Config* config);
 
+// Gives a run of num_train_epochs its steps, when the size of its data is
+// known, and its schedule what follows from them. num_train_epochs is 0 then.
+// InvalidArgument: the schedule's numbers contradict so many steps.
+absl::Status SetSteps(int64_t steps, Config* config);
+
 // Every effective value, as a config that ParseConfig reads back to the same
-// Config (fields that the type of a scheduler does not use aside).
+// Config.
 std::string ConfigToJson(const Config& config);
 // The same for ParseClientConfig, without the sizes of a batch, which a client
 // does not need.

@@ -1,5 +1,5 @@
 // The JSON names of the config's enumerations, in the order of their values.
-// Only config.cc and config_to_json.cc include this.
+// Only this folder includes it.
 #ifndef CASTOR_RUN_CONFIG_CONFIG_NAMES_H_
 #define CASTOR_RUN_CONFIG_CONFIG_NAMES_H_
 
@@ -8,14 +8,13 @@
 namespace castor::config_names {
 
 inline constexpr absl::string_view kTokenTypes[] = {"uint16", "uint32"};
-inline constexpr absl::string_view kSchedulers[] = {
-    "none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR",
-    "WarmupInverseSqrtLR"};
-inline constexpr absl::string_view kWarmups[] = {"log", "linear"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
 inline constexpr absl::string_view kOnNonFinites[] = {"error", "skip"};
 inline constexpr absl::string_view kMissingGradients[] = {"skip", "zero"};
 inline constexpr absl::string_view kOnSaveErrors[] = {"stop", "continue"};
+inline constexpr absl::string_view kEvalStrategies[] = {"no", "steps", "epoch"};
+inline constexpr absl::string_view kBestMetrics[] = {"loss", "perplexity",
+                                                     "token_accuracy"};
 
 }  // namespace castor::config_names
 

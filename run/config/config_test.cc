@@ -103,10 +103,10 @@ TEST(Config, ReadsEveryKey) {
             R"({"betas":[0.9,0.95],"eps":1e-08,"adam_w_mode":true})");
   EXPECT_EQ(config->optimizer.weight_decay, 0.1);
   EXPECT_THAT(config->optimizer.no_decay, ElementsAre("*.bias", "*ln_*"));
-  EXPECT_EQ(config->scheduler.type, SchedulerType::kWarmupCosine);
-  EXPECT_EQ(config->scheduler.warmup_num_steps, 20);
-  EXPECT_EQ(config->scheduler.total_num_steps, 200);
-  EXPECT_EQ(config->scheduler.cos_min_ratio, 0.1);
+  EXPECT_EQ(config->scheduler.row().name, "WarmupCosineLR");
+  EXPECT_EQ(config->scheduler["warmup_num_steps"], 20);
+  EXPECT_EQ(config->scheduler["total_num_steps"], 200);
+  EXPECT_EQ(config->scheduler["cos_min_ratio"], 0.1);
   EXPECT_EQ(config->dtype(), DType::kBFloat16);
   EXPECT_EQ(config->device.threads, 2);
   EXPECT_EQ(ThreadsOf(config->device), 2);
@@ -140,7 +140,7 @@ TEST(Config, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config->device.threads, 0);
   EXPECT_EQ(ThreadsOf(config->device), AvailableProcessors());
   EXPECT_EQ(config->train_micro_batch_size_per_gpu, 4);
-  EXPECT_EQ(config->scheduler.type, SchedulerType::kConstant);
+  EXPECT_EQ(config->scheduler.row().name, "none");
   EXPECT_EQ(config->dtype(), DType::kFloat32);
   EXPECT_EQ(config->memory, MemoryConfig());
   EXPECT_EQ(config->optimizer, OptimizerConfig());
@@ -163,6 +163,13 @@ TEST(Config, SurvivesItsOwnJson) {
            {"optimizer.params.lr=0.1", "gradient_clipping=0.3333333333333333"},
            {"on_nonfinite=skip", "max_skipped_steps=3"},
            {"gradient_clipping=0", "on_nonfinite_undo=true"},
+           {"steps=null", "num_train_epochs=2.5", "scheduler.type=linear",
+            "scheduler.params={\"warmup_ratio\": 0.1}"},
+           {"eval_strategy=epoch", "eval_interval=null", "data.seed=5",
+            "early_stopping_patience=3", "early_stopping_threshold=0.01",
+            "checkpoint.load_best=true",
+            "checkpoint.best_metric=token_accuracy"},
+           {"scheduler={\"type\":\"Noam\",\"params\":{\"warmup_iter\":9}}"},
        }) {
     const auto config = Parse(kFull, overrides);
     ASSERT_TRUE(config.ok()) << config.status();
@@ -417,28 +424,6 @@ TEST(BatchRule, RefusesWhatDoesNotHold) {
   EXPECT_THAT(Error({"train_batch_size=null", "gradient_accumulation_steps=2"}),
               HasSubstr("is required"));
   EXPECT_THAT(Error({"train_batch_size=1000000000"}), HasSubstr("too many"));
-}
-
-TEST(Scheduler, DefaultsFollowTypeAndSteps) {
-  auto config = Parse(kMinimal, {"scheduler.type=WarmupDecayLR", "steps=5000",
-                                 "optimizer.params.lr=0.5"});
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->scheduler.total_num_steps, 5000);
-  EXPECT_EQ(config->scheduler.warmup_num_steps, 1000);
-  EXPECT_EQ(config->scheduler.warmup_type, WarmupType::kLog);
-  EXPECT_EQ(config->scheduler.warmup_max_lr, 0.5);
-  config = Parse(kMinimal, {"scheduler.type=WarmupCosineLR"});
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->scheduler.total_num_steps, 1000);  // more than 3 steps
-  config = Parse(kMinimal, {"scheduler.type=WarmupInverseSqrtLR"});
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->scheduler.warmup_type, WarmupType::kLinear);
-  EXPECT_THAT(Error({"scheduler.type=WarmupDecayLR",
-                     "scheduler.params.total_num_steps=999"}),
-              HasSubstr("scheduler.params.total_num_steps: 999 is less than"));
-  EXPECT_THAT(
-      Error({"scheduler.type=WarmupLR", "scheduler.params.cos_min_ratio=0.5"}),
-      HasSubstr("has no meaning for scheduler.type \"WarmupLR\""));
 }
 
 TEST(Optimizer, AdamDecaysByL2UnlessTold) {

@@ -31,6 +31,7 @@ Ordered DataJson(const DataConfig& data) {
   }
   if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
   json["shuffle"] = data.shuffle;
+  if (data.seed.has_value()) json["seed"] = *data.seed;
   return json;
 }
 
@@ -40,6 +41,9 @@ Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
   if (!checkpoint.dir.empty()) json["dir"] = checkpoint.dir;
   json["save_interval"] = checkpoint.save_interval;
   json["keep"] = checkpoint.keep;
+  json["load_best"] = checkpoint.load_best;
+  json["best_metric"] =
+      Name(config_names::kBestMetrics, checkpoint.best_metric);
   json["on_error"] = Name(config_names::kOnSaveErrors, checkpoint.on_error);
   json["lock"] = checkpoint.lock;
   json["lock_timeout_seconds"] = checkpoint.lock_timeout_seconds;
@@ -56,25 +60,9 @@ Ordered OptimizerJson(const OptimizerConfig& optimizer) {
           {"no_decay", optimizer.no_decay}};
 }
 
-Ordered SchedulerJson(const SchedulerConfig& scheduler) {
-  Ordered params = Ordered::object();
-  const bool cosine = scheduler.type == SchedulerType::kWarmupCosine;
-  if (scheduler.type != SchedulerType::kConstant) {
-    params["warmup_num_steps"] = scheduler.warmup_num_steps;
-    params["warmup_type"] = Name(config_names::kWarmups, scheduler.warmup_type);
-    if (cosine) {
-      params["warmup_min_ratio"] = scheduler.warmup_min_ratio;
-      params["cos_min_ratio"] = scheduler.cos_min_ratio;
-    } else {
-      params["warmup_min_lr"] = scheduler.warmup_min_lr;
-      params["warmup_max_lr"] = scheduler.warmup_max_lr;
-    }
-    if (cosine || scheduler.type == SchedulerType::kWarmupDecay) {
-      params["total_num_steps"] = scheduler.total_num_steps;
-    }
-  }
-  return {{"type", Name(config_names::kSchedulers, scheduler.type)},
-          {"params", std::move(params)}};
+Ordered SchedulerJson(const Schedule& scheduler) {
+  return {{"type", std::string(scheduler.row().name)},
+          {"params", scheduler.Params()}};
 }
 
 Ordered MemoryJson(const MemoryConfig& memory) {
@@ -146,10 +134,20 @@ std::string ConfigToJson(const Config& config) {
   Ordered json;
   json["model"] = config.model.ToJson();
   json["data"] = DataJson(config.data);
-  json["steps"] = config.steps;
+  if (config.steps > 0) {
+    json["steps"] = config.steps;
+  } else {
+    json["num_train_epochs"] = config.num_train_epochs;
+  }
   json["seed"] = config.seed;
-  json["eval_interval"] = config.eval_interval;
+  json["eval_strategy"] =
+      Name(config_names::kEvalStrategies, config.eval_strategy);
+  if (config.eval_interval > 0) json["eval_interval"] = config.eval_interval;
   json["eval_batches"] = config.eval_batches;
+  if (config.early_stopping_patience > 0) {
+    json["early_stopping_patience"] = config.early_stopping_patience;
+    json["early_stopping_threshold"] = config.early_stopping_threshold;
+  }
   json["checkpoint"] = CheckpointJson(config.checkpoint);
   json["train_batch_size"] = config.train_batch_size;
   json["train_micro_batch_size_per_gpu"] =

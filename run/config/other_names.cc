@@ -4,9 +4,6 @@ namespace castor {
 namespace {
 
 // Sentences that several keys have in common.
-constexpr absl::string_view kSteps =
-    "a number of updates, not of passes over the data";
-constexpr absl::string_view kWarmupSteps = "a number of steps";
 constexpr absl::string_view kPolicy =
     "\"auto\" plans what is on the device and what on the host";
 constexpr absl::string_view kBfloat16Scale =
@@ -23,8 +20,6 @@ constexpr absl::string_view kAllSharded =
     "parameters, gradients and optimizer states are always sharded over ranks";
 constexpr absl::string_view kOneKernel =
     "castor's optimizers have one kernel for each device";
-constexpr absl::string_view kNewest =
-    "checkpoints are kept by their age, not by the validation loss";
 constexpr absl::string_view kAside =
     "nothing is overwritten, since another run's checkpoints are moved aside";
 
@@ -51,23 +46,21 @@ absl::Span<const OtherName> OtherNames() {
       {"max_gradient_norm", "gradient_clipping"},
       // The learning rate.
       {"lr_scheduler", "scheduler.type"},
-      {"lr_scheduler_type", "scheduler.type"},
       {"lr_decay_style", "scheduler.type"},
       {"warmup_steps", "scheduler.params.warmup_num_steps"},
       {"num_warmup_steps", "scheduler.params.warmup_num_steps"},
       {"warmup_iters", "scheduler.params.warmup_num_steps"},
       {"lr_warmup_steps", "scheduler.params.warmup_num_steps"},
-      {"warmup_ratio", "scheduler.params.warmup_num_steps", kWarmupSteps},
+      {"warmup_ratio", "scheduler.params.warmup_ratio"},
       {"lr_decay_steps", "scheduler.params.total_num_steps"},
       {"lr_decay_iters", "scheduler.params.total_num_steps"},
       {"scheduler.params.total_steps", "scheduler.params.total_num_steps"},
       {"scheduler.params.num_training_steps",
        "scheduler.params.total_num_steps"},
       // How long, and how much at once.
-      {"num_train_epochs", "steps", kSteps},
-      {"num_epochs", "steps", kSteps},
-      {"max_epochs", "steps", kSteps},
-      {"epochs", "steps", kSteps},
+      {"num_epochs", "num_train_epochs"},
+      {"max_epochs", "num_train_epochs"},
+      {"epochs", "num_train_epochs"},
       {"max_steps", "steps"},
       {"train_steps", "steps"},
       {"train_iters", "steps"},
@@ -96,8 +89,7 @@ absl::Span<const OtherName> OtherNames() {
       {"tensorboard", "",
        "castor train --tensorboard DIR writes for TensorBoard"},
       {"eval_steps", "eval_interval"},
-      {"evaluation_strategy", "eval_interval", "in steps; 0: never"},
-      {"eval_strategy", "eval_interval", "in steps; 0: never"},
+      {"evaluation_strategy", "eval_strategy"},
       {"eval_iters", "eval_batches"},
       {"output_dir", "checkpoint.dir"},
       {"save_dir", "checkpoint.dir"},
@@ -105,8 +97,9 @@ absl::Span<const OtherName> OtherNames() {
       {"save_strategy", "checkpoint.save_interval",
        "in steps; 0: at the end alone"},
       {"save_total_limit", "checkpoint.keep"},
-      {"load_best_model_at_end", "", kNewest},
-      {"metric_for_best_model", "", kNewest},
+      {"load_best_model_at_end", "checkpoint.load_best"},
+      {"metric_for_best_model", "checkpoint.best_metric",
+       "\"loss\", \"perplexity\" or \"token_accuracy\""},
       {"overwrite_output_dir", "", kAside},
       {"resume_from_checkpoint", "",
        "castor train --resume CHECKPOINT goes on from one"},

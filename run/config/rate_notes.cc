@@ -13,34 +13,33 @@ namespace {
 
 std::string Rate(double rate) { return absl::StrFormat("%.3g", rate); }
 
-// The greatest rate of a schedule that has a warm-up.
-double FullRate(const Config& config) {
-  return config.scheduler.type == SchedulerType::kWarmupCosine
-             ? config.optimizer.lr
-             : config.scheduler.warmup_max_lr;
+std::string KeyPath(const Schedule& schedule, ScheduleKey::Role role) {
+  return absl::StrCat("scheduler.params.", schedule.KeyOf(role));
 }
 
 std::string WarmupNote(const Config& config) {
-  const SchedulerConfig& scheduler = config.scheduler;
-  const double last =
-      LearningRate(scheduler, config.optimizer.lr, config.steps);
-  return absl::StrCat("scheduler.params.warmup_num_steps: the warm-up takes ",
-                      scheduler.warmup_num_steps, " steps, and the run has ",
-                      config.steps, ": the learning rate ends at ", Rate(last),
-                      ", on its way to ", Rate(FullRate(config)),
-                      ", and never falls");
+  const Schedule& schedule = config.scheduler;
+  const double lr = config.optimizer.lr;
+  return absl::StrCat(
+      KeyPath(schedule, ScheduleKey::Role::kWarmup), ": the warm-up takes ",
+      schedule.warmup_steps(), " steps, and the run has ", config.steps,
+      ": the learning rate ends at ",
+      Rate(LearningRate(schedule, lr, config.steps)), ", on its way to ",
+      Rate(schedule.PeakRate(lr)), ", and never falls");
 }
 
 std::string TotalNote(const Config& config) {
-  const SchedulerConfig& scheduler = config.scheduler;
-  const int64_t end = std::min(config.steps, scheduler.total_num_steps);
+  const Schedule& schedule = config.scheduler;
+  const int64_t total = schedule.total_steps();
+  const bool over = total < config.steps;
   return absl::StrCat(
-      "scheduler.params.total_num_steps: the schedule ends at step ",
-      scheduler.total_num_steps, ", and the run at step ", config.steps,
-      end < config.steps ? ": after it the learning rate stays at "
-                         : ": the learning rate has come to ",
-      Rate(LearningRate(scheduler, config.optimizer.lr, config.steps)),
-      end < config.steps ? "" : " by then");
+      KeyPath(schedule, ScheduleKey::Role::kTotal),
+      ": the schedule ends at step ", total, ", and the run at step ",
+      config.steps,
+      over ? ": after it the learning rate stays at "
+           : ": the learning rate has come to ",
+      Rate(LearningRate(schedule, config.optimizer.lr, config.steps)),
+      over ? "" : " by then");
 }
 
 }  // namespace
@@ -53,15 +52,12 @@ std::vector<std::string> RateNotes(const Config& config) {
                      Rate(config.optimizer.lr),
                      ", for model.pretrained has trained values"));
   }
-  const SchedulerConfig& scheduler = config.scheduler;
-  if (scheduler.type == SchedulerType::kConstant || config.steps == 0) {
-    return notes;
-  }
-  const bool ends = scheduler.type == SchedulerType::kWarmupDecay ||
-                    scheduler.type == SchedulerType::kWarmupCosine;
-  if (scheduler.warmup_num_steps > config.steps) {
+  const Schedule& schedule = config.scheduler;
+  if (config.steps == 0) return notes;
+  if (schedule.warmup_steps() > config.steps) {
     notes.push_back(WarmupNote(config));
-  } else if (ends && scheduler.total_num_steps != config.steps) {
+  } else if (schedule.total_steps() > 0 &&
+             schedule.total_steps() != config.steps) {
     notes.push_back(TotalNote(config));
   }
   return notes;
