@@ -123,10 +123,13 @@ absl::Status CheckSameResults(const TrainingResult& reference,
         absl::StrCat("overflows ", absl::StrJoin(Overflows(result), " "),
                      " are not ", absl::StrJoin(Overflows(reference), " ")));
   }
-  if (evaluated && result.evaluation_loss != reference.evaluation_loss) {
-    return absl::InternalError(absl::StrCat("evaluation loss ",
-                                            result.evaluation_loss, " is not ",
-                                            reference.evaluation_loss));
+  if (evaluated &&
+      (result.evaluation_loss != reference.evaluation_loss ||
+       result.evaluation_correct != reference.evaluation_correct)) {
+    return absl::InternalError(absl::StrCat(
+        "evaluation loss ", result.evaluation_loss, " with ",
+        result.evaluation_correct, " tokens correct is not ",
+        reference.evaluation_loss, " with ", reference.evaluation_correct));
   }
   return absl::OkStatus();
 }

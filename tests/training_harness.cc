@@ -183,21 +183,24 @@ absl::StatusOr<TrainingResult> RunRank(
     result.losses.push_back(loss);
     if (step == c.evaluate_after) {
       CASTOR_ASSIGN_OR_RETURN(
-          result.evaluation_loss,
-          trainer.Evaluate(c.evaluate_batches,
-                           [&, index = int64_t{ranks.rank}]() mutable
-                           -> absl::StatusOr<MicroBatch> {
-                             StepShape evaluated = options.shape;
-                             evaluated.batch = options.eval_batch;
-                             MicroBatch batch = RandomMicroBatch(
-                                 c.seed + 1, index, evaluated, VocabularyOf(c));
-                             if (c.masked) {
-                               MaskLabels(c.seed + 1, index,
-                                          /*keeps_one=*/index == 0, &batch);
-                             }
-                             index += ranks.world_size;
-                             return batch;
-                           }));
+          const Trainer::LossSum sum,
+          trainer.EvaluateSum(
+              c.evaluate_batches,
+              [&, index = int64_t{
+                      ranks.rank}]() mutable -> absl::StatusOr<MicroBatch> {
+                StepShape evaluated = options.shape;
+                evaluated.batch = options.eval_batch;
+                MicroBatch batch = RandomMicroBatch(c.seed + 1, index,
+                                                    evaluated, VocabularyOf(c));
+                if (c.masked) {
+                  MaskLabels(c.seed + 1, index,
+                             /*keeps_one=*/index == 0, &batch);
+                }
+                index += ranks.world_size;
+                return batch;
+              }));
+      result.evaluation_loss = sum.loss();
+      result.evaluation_correct = sum.correct;
     }
     if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
@@ -280,6 +283,7 @@ absl::Status CheckAgreement(const TrainingResult& a, const TrainingResult& b) {
       !SameNumbers(a.losses, b.losses) || a.gradient_norm != b.gradient_norm ||
       !(a.state == b.state) || Overflows(a) != Overflows(b) ||
       a.evaluation_loss != b.evaluation_loss ||
+      a.evaluation_correct != b.evaluation_correct ||
       a.parameters_sha256 != b.parameters_sha256) {
     return absl::InternalError("ranks have different results");
   }

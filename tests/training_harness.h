@@ -79,6 +79,7 @@ struct TrainingResult {
   double gradient_norm = 0;                // Trainer::gradient_norm, at the end
   TrainerState state;
   double evaluation_loss = 0;
+  int64_t evaluation_correct = 0;
   std::vector<StepReport> reports;
   AdmissionReport admission;
   int64_t device_peak_bytes = 0;

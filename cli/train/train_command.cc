@@ -320,7 +320,7 @@ bool TrainRun::EndsEarly() const {
 void TrainRun::JudgeEnd() {
   const Trainer& trainer = session_.trainer();
   const int64_t step = trainer.step();
-  report_.ended = step == config_.steps                ? kFinished
+  report_.ended = step >= config_.steps                ? kFinished
                   : EndsEarly() && !trainer.stopping() ? kStoppedEarly
                                                        : kInterrupted;
   if (step == config_.steps && trainer.state().skipped_steps == step) {

@@ -123,8 +123,10 @@ TEST_F(Followed, OnADashboardThatSaysWhatTheSummarySays) {
 
   Json evaluations = Json::array();
   for (size_t i = 0; i < validation_["step"].size(); ++i) {
-    evaluations.push_back(
-        {{"step", validation_["step"][i]}, {"loss", validation_["loss"][i]}});
+    evaluations.push_back({});
+    for (const char* key : {"step", "loss", "perplexity", "token_accuracy"}) {
+      evaluations.back()[key] = validation_[key][i];
+    }
   }
   EXPECT_THAT(evaluations, SizeIs(8));
   EXPECT_EQ(evaluations, summary["evaluations"]);
