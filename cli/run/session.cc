@@ -15,7 +15,7 @@
 #include "cli/machine/gpu.h"
 #include "cli/run/kept_files.h"
 #include "cli/run/look_at_data.h"
-#include "kernels/head_loss/ignored_target.h"
+#include "cli/run/micro_batches.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "run/checkpoint/checkpoint.h"
@@ -148,54 +148,6 @@ absl::Status CheckTrainsSomething(const ModelConfig& model,
       absl::StrCat("model.frozen: \"", absl::StrJoin(model.frozen, "\", \""),
                    "\" match all parameters of the model, which leaves nothing "
                    "to train"));
-}
-
-// Micro batch of `batch` samples from `position`.
-absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
-                                const StepShape& shape) {
-  MicroBatch micro;
-  micro.tokens.resize(shape.batch * shape.length);
-  micro.targets.resize(shape.batch * shape.length);
-  CASTOR_RETURN_IF_ERROR(data.FillBatch(
-      position, shape.batch, micro.tokens.data(), micro.targets.data()));
-  return micro;
-}
-
-// The shape of a step of all ranks together.
-StepShape ShapeOf(const Config& config) {
-  return {.batch = config.train_micro_batch_size_per_gpu,
-          .length = config.data.sequence_length,
-          .micro_batches =
-              config.gradient_accumulation_steps * config.world_size()};
-}
-
-// This rank's share of the batches from `position` on: one after another of
-// those whose number is the rank's modulo the world size.
-Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
-                                const StepShape& shape,
-                                const RankOptions& ranks) {
-  return [&data, shape, at = position + ranks.rank * shape.batch,
-          stride = ranks.world_size * shape.batch]() mutable {
-    return Read(data, std::exchange(at, at + stride), shape);
-  };
-}
-
-// The same of the first `samples` samples, each of which comes once: what fills
-// the last batch has no labels.
-Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
-                                 const StepShape& shape,
-                                 const RankOptions& ranks) {
-  return [&data, samples, shape, at = ranks.rank * shape.batch,
-          stride = ranks.world_size *
-                   shape.batch]() mutable -> absl::StatusOr<MicroBatch> {
-    const int64_t from = std::exchange(at, at + stride);
-    StepShape rest = shape;
-    rest.batch = std::min(shape.batch, samples - from);
-    CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, from, rest));
-    batch.tokens.resize(shape.batch * shape.length, 0);
-    batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
-    return batch;
-  };
 }
 
 // Null on the host device. A plan for a budget that is given is the same on

@@ -159,8 +159,7 @@ void Progress::Print(bool all) {
     if (all || now - drawn_ns_ >= kRedrawNs) {
       drawn_ns_ = now;
       Clear();
-      const std::string line = LiveLine(config_, report_, lately_);
-      std::fputs(line.substr(0, static_cast<size_t>(columns_)).c_str(), stdout);
+      std::fputs(LiveLine(config_, report_, lately_, columns_).c_str(), stdout);
       shown_ = true;
     }
   } else if (all && !since_print_.empty()) {

@@ -209,17 +209,34 @@ std::string EarlyStopLine(const Config& config, const RunReport& report) {
 }
 
 std::string LiveLine(const Config& config, const RunReport& report,
-                     const StepFigures& recent) {
+                     const StepFigures& recent, int columns) {
   const StepReport& last = recent.last();
   const SteadyFigures now = recent.Steady();
-  return absl::StrFormat(
-      "epoch %.2f  step %d/%d  loss %.4f  lr %.3g  %s tokens/s  device %s  "
-      "%s left",
-      EpochAt(report, last.step), last.step, config.steps, last.loss,
-      last.learning_rate, FormatTokensPerSecond(TokensPerSecond(report, now)),
-      FormatBytes(report.device_peak_bytes),
-      FormatSeconds(static_cast<double>(config.steps - last.step) *
-                    now.step_seconds));
+  enum Part { kEpoch, kStep, kLoss, kRate, kTokens, kMemory, kLeft };
+  std::vector<std::string> parts = {
+      absl::StrFormat("epoch %.2f", EpochAt(report, last.step)),
+      absl::StrFormat("step %d/%d", last.step, config.steps),
+      absl::StrFormat("loss %.4f", last.loss),
+      absl::StrFormat("lr %.3g", last.learning_rate),
+      absl::StrCat(FormatTokensPerSecond(TokensPerSecond(report, now)),
+                   " tokens/s"),
+      absl::StrCat("mem ", FormatBytes(report.device_peak_bytes)),
+      absl::StrCat(FormatSeconds(static_cast<double>(config.steps - last.step) *
+                                 now.step_seconds),
+                   " left")};
+  const auto line = [&] {
+    std::string text;
+    for (const std::string& part : parts) {
+      if (part.empty()) continue;
+      absl::StrAppend(&text, text.empty() ? "" : "  ", part);
+    }
+    return text;
+  };
+  for (const Part part : {kMemory, kRate, kTokens, kLeft, kEpoch, kLoss}) {
+    if (static_cast<int>(line().size()) <= columns) break;
+    parts[part].clear();
+  }
+  return line().substr(0, static_cast<size_t>(columns));
 }
 
 std::string ProgressLine(const Config& config, const RunReport& report,

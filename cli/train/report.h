@@ -105,10 +105,10 @@ std::string EvaluationLine(const EvaluationFigures& evaluation, bool best);
 // Why a run ended before its last step, since evaluations became no better.
 std::string EarlyStopLine(const Config& config, const RunReport& report);
 
-// The line that changes on a terminal, of at most some 100 columns: what
-// matters most comes first.
+// The line that changes on a terminal, of at most `columns`: what does not fit
+// is left out, and cut where only the step is left.
 std::string LiveLine(const Config& config, const RunReport& report,
-                     const StepFigures& recent);
+                     const StepFigures& recent, int columns);
 
 // "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
 // which the last is shown, with medians over all of them.

@@ -1,0 +1,57 @@
+#include "cli/run/micro_batches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "kernels/head_loss/ignored_target.h"
+
+namespace castor::cli {
+namespace {
+
+// Micro batch of `batch` samples from `position`.
+absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
+                                const StepShape& shape) {
+  MicroBatch micro;
+  micro.tokens.resize(shape.batch * shape.length);
+  micro.targets.resize(shape.batch * shape.length);
+  CASTOR_RETURN_IF_ERROR(data.FillBatch(
+      position, shape.batch, micro.tokens.data(), micro.targets.data()));
+  return micro;
+}
+
+}  // namespace
+
+StepShape ShapeOf(const Config& config) {
+  return {.batch = config.train_micro_batch_size_per_gpu,
+          .length = config.data.sequence_length,
+          .micro_batches =
+              config.gradient_accumulation_steps * config.world_size()};
+}
+
+Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
+                                const StepShape& shape,
+                                const RankOptions& ranks) {
+  return [&data, shape, at = position + ranks.rank * shape.batch,
+          stride = ranks.world_size * shape.batch]() mutable {
+    return Read(data, std::exchange(at, at + stride), shape);
+  };
+}
+
+Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
+                                 const StepShape& shape,
+                                 const RankOptions& ranks) {
+  return [&data, samples, shape, at = ranks.rank * shape.batch,
+          stride = ranks.world_size *
+                   shape.batch]() mutable -> absl::StatusOr<MicroBatch> {
+    const int64_t from = std::exchange(at, at + stride);
+    StepShape rest = shape;
+    rest.batch = std::min(shape.batch, samples - from);
+    CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, from, rest));
+    batch.tokens.resize(shape.batch * shape.length, 0);
+    batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
+    return batch;
+  };
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,31 @@
+// The micro batches of a configuration's runs, of all ranks and of each.
+#ifndef CASTOR_CLI_RUN_MICRO_BATCHES_H_
+#define CASTOR_CLI_RUN_MICRO_BATCHES_H_
+
+#include <cstdint>
+
+#include "run/config/config.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/data/data_set.h"
+#include "runtime/train/trainer.h"
+
+namespace castor::cli {
+
+// The shape of a step of all ranks together.
+StepShape ShapeOf(const Config& config);
+
+// This rank's share of the batches from `position` on: one after another of
+// those whose number is the rank's modulo the world size. `data` is borrowed.
+Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
+                                const StepShape& shape,
+                                const RankOptions& ranks);
+
+// The same of the first `samples` samples, each of which comes once: what fills
+// the last batch has no labels.
+Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
+                                 const StepShape& shape,
+                                 const RankOptions& ranks);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RUN_MICRO_BATCHES_H_
