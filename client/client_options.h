@@ -14,6 +14,7 @@
 #include "device/comm/rank_group.h"
 #include "device/device.h"
 #include "run/optim/chunk_optimizer.h"
+#include "run/optim/loss_scaler.h"
 #include "run/options.h"
 #include "run/program/step_planner.h"
 
@@ -27,7 +28,10 @@ struct ClientParameter {
 };
 
 struct ClientOptions {
-  DType dtype = DType::kFloat32;  // of parameters and gradients: fp32 or bf16
+  DType dtype = DType::kFloat32;  // of parameters and gradients
+  // In fp16: what the client multiplies its losses by (ClientRun::loss_scale),
+  // and what becomes of steps that overflow.
+  LossScaleOptions loss_scale = {};
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   double gradient_clipping = 0;  // largest global norm; 0: none
   // A step with a gradient that is not finite is undone where there is
@@ -40,7 +44,10 @@ struct ClientOptions {
   // instead of left alone.
   bool zeros_for_missing_gradients = false;
   // Whether updates wait for all gradients.
-  bool needs_norm() const { return gradient_clipping > 0 || undoes_not_finite; }
+  bool needs_norm() const {
+    return gradient_clipping > 0 || undoes_not_finite ||
+           dtype == DType::kFloat16;
+  }
   // The learning rate of an update; updates are counted from 1, without those
   // that were undone.
   std::function<double(int64_t step)> learning_rate;

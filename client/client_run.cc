@@ -91,7 +91,7 @@ absl::Status ClientRun::Begin(bool training) {
     speculates_ = planner_.may_speculate() && !gave_other_rate_;
     begun_rate_ = expected_rate();
     optimizer_->BeginStep({.number = NextUpdate(), .lr = begun_rate_},
-                          tag_step_, /*loss_scale=*/1, speculates_);
+                          tag_step_, loss_scale(), speculates_);
   } else {
     before_.plan = 0;
   }
@@ -361,12 +361,17 @@ absl::Status ClientRun::SettleOutcome() {
     CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
     not_finite = optimizer_->outcome().not_finite;
   }
-  if (!not_finite.has_value()) {
-    optimizer_->CountMissed();
+  const bool skipped = not_finite.has_value();
+  if (!skipped) optimizer_->CountMissed();
+  skipped_steps_ += skipped;
+  if (scaler_.has_value()) {
+    return scaler_->Update(steps_,
+                           skipped ? layout_.parameter(*not_finite).name : "");
+  }
+  if (!skipped) {
     skipped_in_a_row_ = 0;
     return absl::OkStatus();
   }
-  ++skipped_steps_;
   return ++skipped_in_a_row_ < options_.max_skipped_steps
              ? absl::OkStatus()
              : NotFiniteStatus(steps_, layout_.parameter(*not_finite).name,

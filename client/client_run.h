@@ -75,6 +75,7 @@
 #include "run/managed_memory.h"
 #include "run/model/model_state.h"
 #include "run/optim/chunk_optimizer.h"
+#include "run/optim/loss_scaler.h"
 #include "run/program/step_planner.h"
 #include "run/report/step_meter.h"
 #include "run/run_observer.h"
@@ -99,7 +100,7 @@ class ClientRun final : public ObservedRun {
     bool exact = false;
   };
 
-  // InvalidArgument: no parameters, fp16, a host budget that does not hold them
+  // InvalidArgument: no parameters, a host budget that does not hold them
   // and their states. ResourceExhausted: a device budget that holds nothing
   // (`refused`, which may be null, has the numbers).
   static absl::StatusOr<std::unique_ptr<ClientRun>> Create(
@@ -192,6 +193,12 @@ class ClientRun final : public ObservedRun {
   }
 
   DType dtype() const { return options_.dtype; }
+  // What the client multiplies the losses of the step at hand by, or of the
+  // next one, so that their gradients are that many times as large; 1 but in
+  // fp16. The update divides by it.
+  double loss_scale() const {
+    return scaler_.has_value() ? scaler_->scale() : 1;
+  }
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }  // those that were undone, too
   int64_t skipped_steps() const { return skipped_steps_; }
@@ -445,6 +452,7 @@ class ClientRun final : public ObservedRun {
   int64_t steps_ = 0;
   int64_t skipped_steps_ = 0;  // of these: undone
   int64_t skipped_in_a_row_ = 0;
+  std::optional<LossScaler> scaler_;  // in fp16
   absl::Status failure_;  // of the run, for good unless it is spoiled
   bool spoiled_ = false;  // a checkpoint makes it good
   // On several ranks: all of them know that the step at hand is given up. What

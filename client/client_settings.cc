@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 Settings ClientSettings(const std::vector<ClientParameter>& parameters,
                         const ClientOptions& options) {
   // Ranks may have other threads. What tests alone give is not compared.
-  const auto& [dtype, rule, gradient_clipping, undoes_not_finite,
+  const auto& [dtype, loss_scale, rule, gradient_clipping, undoes_not_finite,
                max_skipped_steps, micro_batches, zeros_for_missing_gradients,
                learning_rate, memory, bus_bytes_per_s, threads,
                scribble_freed_memory, gpu, ranks, join_meetings, planning] =
@@ -26,6 +26,7 @@ Settings ClientSettings(const std::vector<ClientParameter>& parameters,
   }
   Json settings = {
       {"type", DTypeName(dtype)},
+      {"fp16", LossScaleSettings(loss_scale)},
       {"optimizer", OptimizerSettings(*rule)},
       {"gradient_clipping", gradient_clipping},
       {"on_nonfinite_undo", undoes_not_finite},

@@ -53,10 +53,7 @@ ClientRun::~ClientRun() {
 }
 
 absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
-  if (options_.dtype == DType::kFloat16) {
-    return absl::InvalidArgumentError(
-        "fp16: only castor train has a loss scale; train in bf16 or fp32");
-  }
+  if (options_.dtype == DType::kFloat16) scaler_.emplace(options_.loss_scale);
   if (options_.micro_batches < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         options_.micro_batches, " micro batches in a step: at least 1"));

@@ -36,6 +36,15 @@ Json OptimizerSettings(const Optimizer& rule) {
   return {{"type", rule.name()}, {"params", Json::parse(rule.Params().dump())}};
 }
 
+Json LossScaleSettings(const LossScaleOptions& scale) {
+  const auto& [dynamic, initial, window, hysteresis, minimum] = scale;
+  return {{"dynamic", dynamic},
+          {"initial", initial},
+          {"loss_scale_window", window},
+          {"hysteresis", hysteresis},
+          {"min_loss_scale", minimum}};
+}
+
 Json ParameterSettings(int64_t number, int64_t elements, bool trainable,
                        double weight_decay) {
   return {{"number", number},

@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "device/comm/communicator.h"
 #include "nlohmann/json.hpp"
+#include "run/optim/loss_scaler.h"
 #include "run/optim/optimizer.h"
 #include "run/options.h"
 
@@ -26,6 +27,9 @@ nlohmann::json MemorySettings(const MemoryOptions& memory);
 // "optimizer" of a configuration, but for rates and decay, which are each
 // step's and each parameter's.
 nlohmann::json OptimizerSettings(const Optimizer& rule);
+
+// "fp16" of a configuration.
+nlohmann::json LossScaleSettings(const LossScaleOptions& scale);
 
 // A parameter, whose place in the model is `number`.
 nlohmann::json ParameterSettings(int64_t number, int64_t elements,

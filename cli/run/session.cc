@@ -203,16 +203,7 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
                            lr = optimizer.lr](int64_t step) {
     return LearningRate(scheduler, lr, step);
   };
-  const Fp16Config& fp16 = config.fp16;
-  const bool dynamic = fp16.loss_scale == 0;
-  options.loss_scale = {
-      .dynamic = dynamic,
-      .initial =
-          dynamic ? std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power))
-                  : fp16.loss_scale,
-      .window = fp16.loss_scale_window,
-      .hysteresis = fp16.hysteresis,
-      .minimum = fp16.min_loss_scale};
+  options.loss_scale = config.fp16.LossScale();
   const MemoryConfig& memory = config.memory;
   options.memory = {.policy = memory.placement_policy,
                     .device_bytes = memory.device_memory,

@@ -388,6 +388,10 @@ void castor_gpu_free(int gpu, void* address) {
 
 int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
 
+double castor_loss_scale(const castor_run* run) {
+  return run->run->loss_scale();
+}
+
 double castor_learning_rate(const castor_run* run) {
   return run->run->learning_rate();
 }
@@ -428,6 +432,9 @@ const char* castor_summary(castor_run* run) {
   summary["rank"] = castor_rank(run);
   summary["steps"] = run->run->steps();
   summary["skipped_steps"] = run->run->skipped_steps();
+  if (run->run->dtype() == castor::DType::kFloat16) {
+    summary["loss_scale"] = run->run->loss_scale();
+  }
   summary["recorded_steps"] = stats.recorded_steps;
   summary["plans"] = stats.plans;
   summary["predicted_step_seconds"] =

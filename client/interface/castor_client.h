@@ -256,6 +256,9 @@ void castor_release(castor_run* run, int64_t bytes);
  * next. */
 int64_t castor_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
+/* What the losses of the step at hand, or of the next one, are to be multiplied
+ * by before their backward; 1 but in fp16. */
+double castor_loss_scale(const castor_run* run);
 /* The norm of the latest step's gradients before clipping, infinite where one
  * is not finite; 0 where the configuration has neither gradient_clipping nor
  * on_nonfinite_undo. Waits for the step. */

@@ -43,6 +43,7 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
   const int threads = std::max(1, ThreadsOf(config.device) / share);
   asked.options = {
       .dtype = config.dtype(),
+      .loss_scale = config.fp16.LossScale(),
       .rule = config.optimizer.rule,
       .gradient_clipping = config.gradient_clipping,
       .undoes_not_finite = config.undoes_nonfinite(),

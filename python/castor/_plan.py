@@ -120,8 +120,11 @@ def plan(
         if not isinstance(model, nn.Module):
             raise ValueError(f"{_WHO}: the function gives no torch.nn.Module")
     text = text_of(config, _WHO, model)
-    bf16 = json.loads(shim.plain_config(text)).get("bf16") or {}
-    dtype = torch.bfloat16 if bf16.get("enabled") else torch.float32
+    dtype = torch.float32
+    for key, other in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        section = json.loads(shim.plain_config(text)).get(key) or {}
+        if section.get("enabled"):
+            dtype = other
     described = []
     for name, parameter in _parameters(model).items():
         decay = weight_decay(name, parameter) if weight_decay else None

@@ -166,4 +166,8 @@ class Run:
     @property
     def steps(self) -> int: ...
     @property
+    def loss_scale(self) -> float:
+        """What losses are multiplied by before their backward."""
+
+    @property
     def learning_rate(self) -> float: ...

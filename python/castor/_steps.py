@@ -295,6 +295,9 @@ class Steps:
         else:
             parts = self.micro_batches * self._managed.world_size
             loss = loss if parts == 1 else loss / parts
+        if self._managed.dtype == torch.float16:
+            # In fp32, where it has no overflow.
+            loss = loss.float() * self._run.loss_scale
         torch.autograd.backward(loss)
         self._run.end_backward()
 

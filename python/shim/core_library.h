@@ -50,6 +50,7 @@ namespace castor::shim {
   X(release)                     \
   X(steps)                       \
   X(learning_rate)               \
+  X(loss_scale)                  \
   X(expect_rate)                 \
   X(gradient_norm)               \
   X(scheduled_rate)              \

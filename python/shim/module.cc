@@ -221,6 +221,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](Run& run) { return run.session->Seed(); })
       .def_property_readonly("steps",
                              [](Run& run) { return run.session->Steps(); })
+      .def_property_readonly("loss_scale",
+                             [](Run& run) { return run.session->LossScale(); })
       .def_property_readonly(
           "learning_rate", [](Run& run) { return run.session->LearningRate(); })
       .def("summary", [](Run& run) { return run.session->Summary(); });

@@ -46,11 +46,10 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
   int64_t id_;
 };
 
-// The type that castor_dtype names; Undefined where PyTorch's engine cannot
-// compute in it.
+// The type that castor_dtype names.
 at::ScalarType TypeOf(const std::string& name) {
   if (name == "fp32") return at::kFloat;
-  return name == "bf16" ? at::kBFloat16 : at::ScalarType::Undefined;
+  return name == "bf16" ? at::kBFloat16 : at::kHalf;
 }
 
 Checkpoint CopyOf(const castor_checkpoint& from) {
@@ -125,12 +124,6 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
       refusal_of_open = account.TakeRefusal();
       throw;
     }
-  }
-  const std::string dtype = Core().dtype(run);
-  if (TypeOf(dtype) == at::ScalarType::Undefined) {
-    Core().close(run);
-    TORCH_CHECK(false, "castor: parameters of type ", dtype,
-                " are not known under PyTorch; use bf16, or neither");
   }
   auto account = std::make_shared<Account>(run);
   c10::Device device(c10::DeviceType::CPU);
@@ -432,6 +425,7 @@ void Session::ExpectRate(double learning_rate) {
   Core().expect_rate(Open(), learning_rate);
 }
 
+double Session::LossScale() const { return Core().loss_scale(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
 double Session::GradientNorm() {
   double norm = 0;

@@ -86,6 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Negative: the learning rate of the configuration's schedule.
   void Step(double learning_rate);
   void ExpectRate(double learning_rate);
+  double LossScale() const;
   void EndEvaluation();
   // Puts everything back to the beginning of the step; drops gradients.
   void Abort();

@@ -477,6 +477,17 @@ bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
          a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
 }
 
+LossScaleOptions Fp16Config::LossScale() const {
+  const bool dynamic = loss_scale == 0;
+  return {.dynamic = dynamic,
+          .initial =
+              dynamic ? std::ldexp(1.0, static_cast<int>(initial_scale_power))
+                      : loss_scale,
+          .window = loss_scale_window,
+          .hysteresis = hysteresis,
+          .minimum = min_loss_scale};
+}
+
 int ThreadsOn(DeviceType type, int processors) {
   constexpr int kIssuing = 3;
   const int issuing = type == DeviceType::kCuda ? kIssuing : 0;

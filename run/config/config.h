@@ -24,6 +24,7 @@
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 #include "run/config/model_config.h"
+#include "run/optim/loss_scaler.h"
 #include "run/optim/lr_schedule.h"
 #include "run/optim/optimizer.h"
 #include "run/optim/optimizers.h"
@@ -153,6 +154,9 @@ struct Fp16Config {
   int64_t loss_scale_window = 1000;
   int64_t hysteresis = 2;
   double min_loss_scale = 1;
+
+  LossScaleOptions LossScale() const;
+
   friend bool operator==(const Fp16Config&, const Fp16Config&) = default;
 };
 

@@ -19,6 +19,9 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
 namespace castor {
 
 // Within these limits of the scale, a loss times the scale is an fp32 number
@@ -54,9 +57,10 @@ class LossScaler {
   // stays what the options say; so does the limit of the overflows let pass.
   void Restore(const LossScaleState& state);
 
-  // Call it after each step. False: the scale would have to go below the
-  // minimum, and training has nothing left to try.
-  bool Update(bool overflow);
+  // Call it after each step. `overflow`: a parameter whose gradient was not
+  // finite; empty if all were. OutOfRange: the scale would have to go below the
+  // minimum, and training has nothing left to try. `step` is for the message.
+  absl::Status Update(int64_t step, absl::string_view overflow);
 
  private:
   const LossScaleOptions options_;

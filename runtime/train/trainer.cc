@@ -141,8 +141,9 @@ absl::Status Trainer::SettleOutcome() {
       skipped ? engine_->parameters()[not_finite->value]->name : "";
   const absl::Status loss_failure = std::exchange(loss_failure_, {});
   const absl::Status settled = scaler_.has_value()
-                                   ? SettleLossScale(name, !loss_failure.ok())
+                                   ? scaler_->Update(state_.step, name)
                                    : SettleSkipped(name, loss_failure);
+  if (scaler_.has_value()) state_.loss_scale = scaler_->state();
   meter_.Settled(tag_step_, name, loss_scale());
   if (skipped) {
     ++state_.skipped_steps;
@@ -151,19 +152,6 @@ absl::Status Trainer::SettleOutcome() {
   }
   failure_.Update(loss_failure);
   return failure_;
-}
-
-absl::Status Trainer::SettleLossScale(absl::string_view overflow,
-                                      bool no_loss) {
-  const double scale = scaler_->scale();
-  const bool can_go_on = scaler_->Update(!overflow.empty());
-  state_.loss_scale = scaler_->state();
-  if (can_go_on) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(
-      "step ", state_.step, " overflows at a loss scale of ", scale,
-      ", the smallest allowed (fp16.min_loss_scale): the gradient of \"",
-      overflow, "\" is not finite", no_loss ? ", nor is the loss" : "",
-      "; lower the learning rate, or train in bf16"));
 }
 
 absl::Status Trainer::SettleSkipped(absl::string_view overflow,

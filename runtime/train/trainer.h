@@ -280,7 +280,6 @@ class Trainer final : public ObservedRun {
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleOutcome();
   // `overflow`: the parameter whose gradient is not finite, or "".
-  absl::Status SettleLossScale(absl::string_view overflow, bool no_loss);
   absl::Status SettleSkipped(absl::string_view overflow,
                              const absl::Status& loss_failure);
   absl::Status JoinRanks(const StepTrace& training);

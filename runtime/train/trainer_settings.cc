@@ -21,15 +21,6 @@ Json ShapeSettings(const StepShape& shape) {
           {"cache", cache}};
 }
 
-Json LossScaleSettings(const LossScaleOptions& scale) {
-  const auto& [dynamic, initial, window, hysteresis, minimum] = scale;
-  return {{"dynamic", dynamic},
-          {"initial", initial},
-          {"loss_scale_window", window},
-          {"hysteresis", hysteresis},
-          {"min_loss_scale", minimum}};
-}
-
 }  // namespace
 
 Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
