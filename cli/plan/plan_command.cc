@@ -67,6 +67,9 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   if (!missing_room.empty()) {
     std::printf("not on this machine: %s\n", missing_room.c_str());
   }
+  for (const std::string& note : config.notes.lines) {
+    std::printf("note: %s\n", note.c_str());
+  }
   if (const std::string line = EpochLine(session->config(), session->epoch());
       !line.empty()) {
     std::printf("%s\n", line.c_str());

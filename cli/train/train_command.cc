@@ -145,6 +145,9 @@ absl::Status TrainRun::Begin() {
       !note.empty()) {
     std::printf("note: %s\n", note.c_str());
   }
+  for (const std::string& note : config_.notes.lines) {
+    std::printf("note: %s\n", note.c_str());
+  }
   for (const std::string& note : RateNotes(config_)) {
     std::printf("note: %s\n", note.c_str());
   }

@@ -16,6 +16,7 @@
 #include "memory/plan/bus_limits.h"
 #include "run/config/config_names.h"
 #include "run/config/config_text.h"
+#include "run/config/foreign/deepspeed.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
 #include "run/config/run_length.h"
@@ -509,8 +510,8 @@ namespace {
 
 // The text as a Config, by `read`.
 absl::StatusOr<Config> ReadText(
-    absl::string_view text, absl::Span<const std::string> overrides,
-    absl::string_view source,
+    DeepSpeedDoor door, absl::string_view text,
+    absl::Span<const std::string> overrides, absl::string_view source,
     absl::FunctionRef<void(JsonReader& root, Config* config)> read) {
   absl::StatusOr<Json> document = ParseConfigText(text, source);
   CASTOR_RETURN_IF_ERROR(document.status());
@@ -518,8 +519,9 @@ absl::StatusOr<Config> ReadText(
   if (document->is_object()) {
     ApplyOverrides(overrides, &*document, &report);
   }
-  JsonReader root(*document, report);
   Config config;
+  config.notes.lines = TakeDeepSpeed(door, &*document, &report).notes;
+  JsonReader root(*document, report);
   read(root, &config);
   CASTOR_RETURN_IF_ERROR(report.status());
   return config;
@@ -536,7 +538,7 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
     return absl::InvalidArgumentError(
         absl::StrCat("world size ", world_size, " is out of range"));
   }
-  return ReadText(text, overrides, source,
+  return ReadText(DeepSpeedDoor::kTrain, text, overrides, source,
                   [&](JsonReader& root, Config* config) {
                     ReadConfig(models, root, base_dir, world_size, config);
                   });
@@ -545,22 +547,23 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
 absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
                                          absl::string_view source,
                                          int world_size) {
-  return ReadText(
-      text, /*overrides=*/{}, source, [=](JsonReader& root, Config* config) {
-        RefuseClients(root);
-        ReadBatch(root, world_size, /*required=*/false, config);
-        root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
-        ReadTraining(root, config);
-        ReadEnum(root, "missing_gradients", kMissingGradients,
-                 &config->missing_gradients);
-        if (config->memory.activation_checkpointing !=
-            ActivationCheckpointing::kNone) {
-          root.Fail("memory.activation_checkpointing",
-                    "a client's activations are its own; use its "
-                    "checkpointing");
-        }
-        root.RefuseUnknownKeys();
-      });
+  return ReadText(DeepSpeedDoor::kClient, text, /*overrides=*/{}, source,
+                  [=](JsonReader& root, Config* config) {
+                    RefuseClients(root);
+                    ReadBatch(root, world_size, /*required=*/false, config);
+                    root.Int("steps", &config->steps,
+                             {.min = 1, .max = kMaxSteps});
+                    ReadTraining(root, config);
+                    ReadEnum(root, "missing_gradients", kMissingGradients,
+                             &config->missing_gradients);
+                    if (config->memory.activation_checkpointing !=
+                        ActivationCheckpointing::kNone) {
+                      root.Fail("memory.activation_checkpointing",
+                                "a client's activations are its own; use its "
+                                "checkpointing");
+                    }
+                    root.RefuseUnknownKeys();
+                  });
 }
 
 absl::StatusOr<Config> LoadConfig(const ModelReader& models,

@@ -3,6 +3,8 @@
 // their meaning and the initialisers their defaults. Where DeepSpeed or Hugging
 // Face have a key of that name, its meaning is theirs unless said.
 //
+// A configuration of DeepSpeed's is read as foreign/deepspeed.h says.
+//
 // Everywhere: a key that is null counts as absent. Unknown keys, a key given
 // twice, wrong types, values out of range and rules that do not hold are one
 // InvalidArgument with an error in each line (base/error_list.h), which begins
@@ -214,6 +216,16 @@ struct NetworkConfig {
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
+// What whoever reads a configuration tells of it, a line each. No two
+// configurations differ in it.
+struct ConfigNotes {
+  std::vector<std::string> lines;
+
+  friend bool operator==(const ConfigNotes&, const ConfigNotes&) {
+    return true;
+  }
+};
+
 struct Config {
   ModelConfig model;  // required
   DataConfig data;    // required
@@ -263,6 +275,7 @@ struct Config {
   MemoryConfig memory;
   NetworkConfig network;
   int64_t steps_per_print = 1;
+  ConfigNotes notes;
 
   // The number of ranks that the batch is of.
   int64_t world_size() const {

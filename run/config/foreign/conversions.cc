@@ -1,0 +1,410 @@
+#include "run/config/foreign/conversions.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "run/optim/optimizers.h"
+
+namespace castor::conversions {
+namespace {
+
+// A name in lower letters: "IntervalStrategy.STEPS" is "steps".
+std::string NameOf(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (!value.is_string()) return "";
+  const std::string lower =
+      absl::AsciiStrToLower(value.get_ref<const std::string&>());
+  const size_t dot = lower.rfind('.');
+  return dot == std::string::npos ? lower : lower.substr(dot + 1);
+}
+
+void LackValue(const ForeignKey& key, const Json& value,
+               absl::string_view there, ForeignAccount& account) {
+  account.Lack(absl::StrCat("castor has no ", value.dump(), "; there is ",
+                            there, key.says.empty() ? "" : ": ", key.says));
+}
+
+void TakeBeta(const Json& value, size_t index, ForeignAccount& account) {
+  constexpr char kBetas[] = "optimizer.params.betas";
+  const Json* given = FindAtPath(account.ours(), kBetas);
+  Json betas = given != nullptr ? *given : Json{0.9, 0.999};
+  betas[index] = value;
+  account.TakePart(kBetas, std::move(betas),
+                   absl::StrCat(kBetas, "[", index, "] = ", value.dump()));
+}
+
+}  // namespace
+
+bool IsOff(const Json& value) {
+  if (value.is_null() || value == false) return true;
+  if (value.is_number()) return value.get<double>() == 0;
+  if (value.is_array() || value.is_object()) return value.empty();
+  const std::string name = NameOf(value);
+  return value.is_string() && (name.empty() || name == "no" || name == "none" ||
+                               name == "false" || name == "off");
+}
+
+void Ignored(const ForeignKey& key, const Json&, ForeignAccount& account) {
+  account.Ignore(key.says);
+}
+
+void LeftToUser(const ForeignKey& key, const Json& value,
+                ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  account.LeaveToUser(key.says);
+}
+
+void Lacking(const ForeignKey& key, const Json& value,
+             ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  account.Lack(absl::StrCat("it changes results, and castor does not have it: ",
+                            key.says));
+}
+
+void Always(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (value != false) return account.Ignore(key.says);
+  account.Lack(absl::StrCat("it changes results, and castor always does it: ",
+                            key.says));
+}
+
+void Same(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  account.Take(key.ours, value, key.says);
+}
+
+void IfPositive(const ForeignKey& key, const Json& value,
+                ForeignAccount& account) {
+  if (IsOff(value) || (value.is_number() && value.get<double>() < 0)) {
+    return account.Ignore("it asks for nothing");
+  }
+  Same(key, value, account);
+}
+
+void Steps(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (value.is_number() && value.get<double>() < 1) {
+    return account.LeaveToUser(absl::StrCat(value.dump(),
+                                            " is a share of the run, and ",
+                                            key.ours, " a number of steps"));
+  }
+  Same(key, value, account);
+}
+
+void Path(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
+    return account.LeaveToUser(absl::StrCat(key.ours, " is a path"));
+  }
+  const std::string& path = value.get_ref<const std::string&>();
+  // A hub's names have one slash, and no directory's begins so.
+  const bool looks_local = path[0] == '/' || path[0] == '.' || path[0] == '~' ||
+                           !absl::StrContains(path, "/");
+  account.Take(key.ours, value,
+               looks_local ? ""
+                           : "a directory on this machine; a model of the hub "
+                             "is downloaded first (hf download)");
+}
+
+void DataFile(const ForeignKey& key, const Json& value,
+              ForeignAccount& account) {
+  const Json* file = &value;
+  if (value.is_array()) {
+    if (value.size() != 1) {
+      return account.LeaveToUser(
+          absl::StrCat(key.ours, " is one file: write the ", value.size(),
+                       " data sets into it"));
+    }
+    file = &value[0];
+  }
+  std::string type;
+  if (file->is_object()) {
+    const Json* kind = FindAtPath(*file, "type");
+    if (kind != nullptr && kind->is_string()) type = kind->get<std::string>();
+    const Json* path = FindAtPath(*file, "data_files");
+    if (path == nullptr) path = FindAtPath(*file, "path");
+    if (path == nullptr) {
+      return account.LeaveToUser(absl::StrCat(key.ours, " is a file"));
+    }
+    file = path->is_array() && path->size() == 1 ? &(*path)[0] : path;
+  }
+  const std::string path =
+      file->is_string() ? file->get<std::string>() : std::string();
+  bool known = false;
+  for (const char* const ending : {".jsonl", ".txt", ".bin", ".npy"}) {
+    known = known || absl::EndsWith(path, ending);
+  }
+  if (!known) {
+    return account.LeaveToUser(
+        absl::StrCat(key.ours,
+                     " is a .jsonl, .txt, .bin or .npy file on this machine: "
+                     "write the data set ",
+                     file->dump(), " into one (docs/data.md)"));
+  }
+  if (!type.empty() && type != "completion" && type != "pretrain") {
+    return account.LeaveToUser(
+        absl::StrCat(key.ours, ": the lines of ", path, " are of the type ",
+                     type, ": docs/data.md says what lines castor reads"));
+  }
+  account.Take(key.ours, path);
+}
+
+void Enabled(const ForeignKey& key, const Json& value,
+             ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (name == "auto") {
+    return account.Take(key.ours, absl::StartsWith(key.ours, "bf16"),
+                        "where a GPU has it, which each has that castor has");
+  }
+  account.Take(key.ours, !IsOff(value) && name != "false");
+}
+
+void TypeName(const ForeignKey& key, const Json& value,
+              ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (name == "bf16" || name == "bfloat16") {
+    account.Take("bf16.enabled", true);
+  } else if (name == "fp16" || name == "float16" || name == "half") {
+    account.Take("fp16.enabled", true);
+  } else if (name == "fp32" || name == "float32" || IsOff(value)) {
+    account.Take("bf16.enabled", false);
+  } else if (name == "auto") {
+    account.Ignore("bf16.enabled and fp16.enabled say it");
+  } else {
+    LackValue(key, value, "bf16, fp16 and fp32", account);
+  }
+}
+
+void Checkpointing(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account) {
+  // Axolotl has "offload" and "unsloth" here, too.
+  account.Take(key.ours, IsOff(value) ? "none" : "block", key.says);
+}
+
+void Beta1(const ForeignKey&, const Json& value, ForeignAccount& account) {
+  TakeBeta(value, 0, account);
+}
+
+void Beta2(const ForeignKey&, const Json& value, ForeignAccount& account) {
+  TakeBeta(value, 1, account);
+}
+
+void OptimizerName(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  for (const char* const same :
+       {"adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf",
+        "adamw_apex_fused", "adamw_torch_xla", "adamw_torch_npu_fused",
+        "fusedadam", "deepspeedcpuadam"}) {
+    if (name == same) return account.Take(key.ours, "AdamW");
+  }
+  for (const char* const smaller :
+       {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit", "pagedadamw8bit",
+        "adamw8bit", "paged_adamw_32bit", "pagedadamw", "pagedadamw32bit",
+        "adamw_torch_8bit", "adamw_torch_4bit"}) {
+    if (name == smaller) {
+      return account.Take(key.ours, "AdamW",
+                          "with states in fp32, which lie on the host where "
+                          "the device has no room");
+    }
+  }
+  if (name == "adam") return account.Take(key.ours, "Adam");
+  if (name == "lamb" || name == "fusedlamb") {
+    return account.Take(key.ours, "Lamb");
+  }
+  LackValue(key, value, absl::StrJoin(OptimizerNames(), ", "), account);
+}
+
+void ScheduleName(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account) {
+  std::string name = NameOf(value);
+  // torchtune's functions.
+  absl::string_view bare = name;
+  if (absl::ConsumePrefix(&bare, "get_") &&
+      absl::ConsumeSuffix(&bare, "_schedule_with_warmup")) {
+    name = std::string(bare);
+  }
+  for (const char* const same :
+       {"linear", "cosine", "cosine_with_min_lr", "constant",
+        "constant_with_warmup", "inverse_sqrt", "polynomial",
+        "warmup_stable_decay"}) {
+    if (name == same) return account.Take(key.ours, name);
+  }
+  LackValue(key, value,
+            "linear, cosine, cosine_with_min_lr, constant, "
+            "constant_with_warmup, inverse_sqrt, polynomial, "
+            "warmup_stable_decay and those of docs/configuration.md",
+            account);
+}
+
+void WarmupSteps(const ForeignKey& key, const Json& value,
+                 ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (value.is_number() && value.get<double>() < 1) {
+    return account.Take("scheduler.params.warmup_ratio", value);
+  }
+  Same(key, value, account);
+}
+
+void EvalStrategy(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (IsOff(value)) return account.Take(key.ours, "no");
+  if (name == "steps" || name == "epoch") return account.Take(key.ours, name);
+  LackValue(key, value, "\"steps\", \"epoch\" and \"no\"", account);
+}
+
+void SaveStrategy(const ForeignKey&, const Json& value,
+                  ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (IsOff(value)) {
+    return account.Ignore(
+        "a run saves at its end; \"checkpoint\": false saves nothing");
+  }
+  if (name == "steps") return account.Ignore("checkpoint.save_interval is it");
+  if (name == "best") return account.Take("checkpoint.load_best", true);
+  account.LeaveToUser(
+      "checkpoint.save_interval is in steps; without it a run saves at its "
+      "end");
+}
+
+void BestMetric(const ForeignKey& key, const Json& value,
+                ForeignAccount& account) {
+  absl::string_view name =
+      value.is_string() ? value.get_ref<const std::string&>() : "";
+  absl::ConsumePrefix(&name, "eval_");
+  for (const char* const same : {"loss", "perplexity", "token_accuracy"}) {
+    if (name == same) return account.Take(key.ours, same);
+  }
+  LackValue(key, value, "\"loss\", \"perplexity\" and \"token_accuracy\"",
+            account);
+}
+
+void Share(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (value.is_number() && value.get<double>() >= 1) {
+    return account.LeaveToUser(
+        absl::StrCat(value.dump(), " is a number of samples, and ", key.ours,
+                     " a share of the training data"));
+  }
+  Same(key, value, account);
+}
+
+void FullOnly(const ForeignKey& key, const Json& value,
+              ForeignAccount& account) {
+  if (IsOff(value) || NameOf(value) == "full") {
+    return account.Ignore("castor train trains all parameters");
+  }
+  account.Lack(key.says);
+}
+
+void TrainerDecay(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account) {
+  Same(key, value, account);
+  if (IsOff(value)) return;
+  account.LeaveToUser(
+      "transformers' Trainer decays neither biases nor the weights of norms: "
+      "give their names to optimizer.no_decay, [\"*norm*\"] for llama, mistral "
+      "and qwen3, [\"*.bias\", \"*norm*\"] for qwen2 and opt, [\"*.bias\", "
+      "\"*ln_*\"] for gpt2");
+}
+
+void Device(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (absl::StartsWith(name, "cuda")) return account.Take(key.ours, "cuda");
+  if (name == "cpu") return account.Take(key.ours, "host");
+  LackValue(key, value, "\"cuda\" and \"host\"", account);
+}
+
+void ModelComponent(const ForeignKey& key, const Json& value,
+                    ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  for (const char* const adapter : {"lora_", "qlora_", "dora_", "qdora_"}) {
+    if (absl::StrContains(name, adapter)) return account.Lack(key.says);
+  }
+  account.Ignore("the config.json in model.pretrained says what it is");
+}
+
+void OneOnly(const ForeignKey& key, const Json& value,
+             ForeignAccount& account) {
+  if (value.is_number() && value.get<double>() <= 1) {
+    return account.Ignore("it asks for nothing");
+  }
+  Lacking(key, value, account);
+}
+
+void ScheduleArguments(const ForeignKey& key, const Json& value,
+                       ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (!value.is_object()) {
+    return account.Lack(
+        absl::StrCat("expected an object, found ", DescribeJson(value)));
+  }
+  for (const auto& [name, argument] : value.items()) {
+    account.Take(absl::StrCat(key.ours, ".", name), argument);
+  }
+}
+
+void StepsPerEpoch(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  const Json* epochs = FindAtPath(account.ours(), "num_train_epochs");
+  if (!value.is_number_integer() ||
+      (epochs != nullptr && !epochs->is_number_integer())) {
+    return account.LeaveToUser("steps is a number of steps");
+  }
+  account.Take(key.ours, value.get<int64_t>() *
+                             (epochs != nullptr ? epochs->get<int64_t>() : 1));
+}
+
+void Sampling(const ForeignKey& key, const Json& value,
+              ForeignAccount& account) {
+  if (NameOf(value) == "random") return account.Ignore("so it is here");
+  Lacking(key, value, account);
+}
+
+void Stage(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  const std::string name = NameOf(value);
+  if (name == "pt" || name == "sft") {
+    return account.Ignore("castor train learns to predict tokens");
+  }
+  account.Lack(key.says);
+}
+
+void Loss(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  const Json* component = FindAtPath(value, "_component_");
+  const std::string name = NameOf(component != nullptr ? *component : value);
+  if (absl::StrContains(name, "crossentropy") ||
+      absl::StartsWith(name, "cewith")) {
+    return account.Ignore(key.says);
+  }
+  Lacking(key, value, account);
+}
+
+void NotShuffled(const ForeignKey& key, const Json& value,
+                 ForeignAccount& account) {
+  account.Take(key.ours, IsOff(value));
+}
+
+void NoCheckpointing(const ForeignKey& key, const Json& value,
+                     ForeignAccount& account) {
+  account.Take(key.ours, IsOff(value) ? "block" : "none");
+}
+
+void UseCpu(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore("device.type says it");
+  account.Take(key.ours, "host");
+}
+
+void Timeout(const ForeignKey& key, const Json& value,
+             ForeignAccount& account) {
+  constexpr double kMost = 1e6;  // of network.timeout_seconds
+  if (value.is_number() && value.get<double>() > kMost) {
+    return account.Take(key.ours, kMost, "the most that there is");
+  }
+  Same(key, value, account);
+}
+
+}  // namespace castor::conversions

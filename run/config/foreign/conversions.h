@@ -1,0 +1,100 @@
+// How the values of foreign keys become Castor's, for the tables of keys.
+#ifndef CASTOR_RUN_CONFIG_FOREIGN_CONVERSIONS_H_
+#define CASTOR_RUN_CONFIG_FOREIGN_CONVERSIONS_H_
+
+#include "run/config/foreign/foreign_account.h"
+#include "run/config/foreign/foreign_key.h"
+
+namespace castor::conversions {
+
+// Whether a value asks for nothing: false, 0, "", "no", "none", [] or {}.
+bool IsOff(const Json& value);
+
+// What the row says is the whole of it, whatever the value.
+void Ignored(const ForeignKey& key, const Json& value, ForeignAccount& account);
+void LeftToUser(const ForeignKey& key, const Json& value,
+                ForeignAccount& account);
+// Castor does not have it, which matters unless it is off.
+void Lacking(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// Castor always does it, so that only `false` matters.
+void Always(const ForeignKey& key, const Json& value, ForeignAccount& account);
+
+// The same value; and the same unless it is off or negative, which means there
+// that nothing is given.
+void Same(const ForeignKey& key, const Json& value, ForeignAccount& account);
+void IfPositive(const ForeignKey& key, const Json& value,
+                ForeignAccount& account);
+// A number of steps; a share of something is left out.
+void Steps(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// A path on this machine, not a name at a hub.
+void Path(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// The first data set of a list, or the one, if it is a file.
+void DataFile(const ForeignKey& key, const Json& value,
+              ForeignAccount& account);
+// A yes or no, "auto" among them, of a type of numbers: `ours` has it.
+void Enabled(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// The name of a type of numbers: "bf16", "float16", "fp32".
+void TypeName(const ForeignKey& key, const Json& value,
+              ForeignAccount& account);
+// A yes or no about recomputing activations.
+void Checkpointing(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account);
+// One of the two betas.
+void Beta1(const ForeignKey& key, const Json& value, ForeignAccount& account);
+void Beta2(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// The name of an optimizer among transformers', or of a class of one.
+void OptimizerName(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account);
+// The name of a schedule among transformers'; of a function that makes one.
+void ScheduleName(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account);
+// transformers' warmup_steps, which below 1 is a share of all steps.
+void WarmupSteps(const ForeignKey& key, const Json& value,
+                 ForeignAccount& account);
+// When it evaluates or saves: "steps", "epoch", "no".
+void EvalStrategy(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account);
+void SaveStrategy(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account);
+// What the best checkpoint is judged by.
+void BestMetric(const ForeignKey& key, const Json& value,
+                ForeignAccount& account);
+// The share of the data that is for evaluations, below 1.
+void Share(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// Parallelism of a kind that Castor does not have, which 1 is none of.
+void OneOnly(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// An object of a schedule's own keys, for the params of Castor's.
+void ScheduleArguments(const ForeignKey& key, const Json& value,
+                       ForeignAccount& account);
+// Steps of each epoch: beside a number of epochs they make the run's.
+void StepsPerEpoch(const ForeignKey& key, const Json& value,
+                   ForeignAccount& account);
+// How transformers draws samples, of which "random" is what Castor does.
+void Sampling(const ForeignKey& key, const Json& value,
+              ForeignAccount& account);
+// LLaMA-Factory's stage of training; torchtune's component of a loss.
+void Stage(const ForeignKey& key, const Json& value, ForeignAccount& account);
+void Loss(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// Keys whose yes is Castor's no.
+void NotShuffled(const ForeignKey& key, const Json& value,
+                 ForeignAccount& account);
+void NoCheckpointing(const ForeignKey& key, const Json& value,
+                     ForeignAccount& account);
+void UseCpu(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// Seconds that ranks wait, of which Castor takes fewer than others do.
+void Timeout(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// What is not full fine-tuning of all parameters.
+void FullOnly(const ForeignKey& key, const Json& value,
+              ForeignAccount& account);
+// A decay that transformers' Trainer leaves away for biases and norms.
+void TrainerDecay(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account);
+// Which device: "cuda", "cuda:0", "cpu".
+void Device(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// The component of torchtune that makes the model.
+void ModelComponent(const ForeignKey& key, const Json& value,
+                    ForeignAccount& account);
+
+}  // namespace castor::conversions
+
+#endif  // CASTOR_RUN_CONFIG_FOREIGN_CONVERSIONS_H_
