@@ -96,9 +96,19 @@ castor_status castor_meeting_broadcast(castor_meeting* meeting,
  * up: the others' calls fail with it then. Null for `meeting` is allowed. */
 void castor_meeting_end(castor_meeting* meeting, const char* failure);
 
-/* A configuration's text without comments, or null if it is no JSON object;
+/* A configuration's text without comments and, where it is DeepSpeed's, with
+ * Castor's keys; or null if it is no JSON object, or has what Castor lacks;
  * castor_error says why. Valid until the thread's next call of this. */
 const char* castor_plain_config(const char* config_json);
+/* What became of it where it is DeepSpeed's, as JSON, else {}: "autos" and
+ * "defaults" have the paths of keys that were "auto", and of those that have
+ * DeepSpeed's default; "notes" has what the user is to be told. The rest as
+ * above. */
+const char* castor_config_account(const char* config_json);
+/* The learning rates that its schedule has for steps `first` (from 1) to
+ * first + count - 1. */
+castor_status castor_config_rates(const char* config_json, int64_t first,
+                                  int64_t count, double* rates);
 
 typedef struct {
   const char* name; /* as "transformer.h.0.attn.c_attn.weight" */

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "base/annotate.h"
+#include "base/json_report.h"
 #include "base/name_pattern.h"
 #include "client/interface/client_status.h"
 #include "device/topology/memory_limits.h"
 #include "nlohmann/json.hpp"
 #include "run/config/config_text.h"
+#include "run/config/foreign/deepspeed.h"
 #include "run/gpu.h"
 #include "run/optim/lr_schedule.h"
 
@@ -102,17 +105,67 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
 
 }  // namespace castor
 
-const char* castor_plain_config(const char* config_json) {
-  thread_local std::string plain;
-  const auto document = castor::ParseConfigText(config_json, "config");
+namespace {
+
+// A configuration's text as a document with Castor's keys, and what became of
+// it if it was DeepSpeed's; false, after castor_error is set, if it is none.
+bool ReadPlain(const char* config_json, castor::Json* plain,
+               std::optional<castor::DeepSpeedReading>* reading) {
+  auto document = castor::ParseConfigText(config_json, "config");
   if (!document.ok()) {
     castor::Tell(document.status());
-    return nullptr;
+    return false;
   }
   if (!document->is_object()) {
     castor::Tell(absl::InvalidArgumentError("config: it is no JSON object"));
-    return nullptr;
+    return false;
   }
-  plain = document->dump();
+  castor::JsonReport report("config");
+  constexpr castor::DeepSpeedDoor kDoor = castor::DeepSpeedDoor::kClient;
+  if (castor::IsDeepSpeed(kDoor, *document)) {
+    *reading = castor::TakeDeepSpeed(kDoor, &*document, &report);
+  }
+  if (!report.status().ok()) {
+    castor::Tell(report.status());
+    return false;
+  }
+  *plain = *std::move(document);
+  return true;
+}
+
+}  // namespace
+
+const char* castor_plain_config(const char* config_json) {
+  thread_local std::string plain;
+  castor::Json document;
+  std::optional<castor::DeepSpeedReading> reading;
+  if (!ReadPlain(config_json, &document, &reading)) return nullptr;
+  plain = document.dump();
   return plain.c_str();
+}
+
+const char* castor_config_account(const char* config_json) {
+  thread_local std::string account;
+  castor::Json document;
+  std::optional<castor::DeepSpeedReading> reading;
+  if (!ReadPlain(config_json, &document, &reading)) return nullptr;
+  castor::Json json = castor::Json::object();
+  if (reading.has_value()) {
+    json = {{"autos", reading->autos},
+            {"defaults", reading->defaults},
+            {"notes", reading->notes}};
+  }
+  account = json.dump();
+  return account.c_str();
+}
+
+castor_status castor_config_rates(const char* config_json, int64_t first,
+                                  int64_t count, double* rates) {
+  const auto config = castor::ParseClientConfig(config_json);
+  if (!config.ok()) return castor::Tell(config.status());
+  for (int64_t i = 0; i < count; ++i) {
+    rates[i] = castor::LearningRate(config->scheduler, config->optimizer.lr,
+                                    first + i);
+  }
+  return CASTOR_OK;
 }

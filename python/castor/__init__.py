@@ -13,9 +13,11 @@ The model stays as it is. Its parameters live in Castor's memory: each operator
 finds those that it reads on the device, and the others need not be there.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from castor._deepspeed import DeepSpeedEngine, deepspeed_initialize
 from castor._engine import Engine, initialize
 from castor._generator import generator_seed
 from castor._plan import Plan, plan
@@ -24,6 +26,7 @@ from castor._zero_init import ZeroInit
 
 __all__ = [
     "CheckpointError",
+    "DeepSpeedEngine",
     "Engine",
     "NonFiniteError",
     "Plan",
@@ -31,6 +34,7 @@ __all__ = [
     "StepUndone",
     "Trainer",
     "ZeroInit",
+    "deepspeed_initialize",
     "generator_seed",
     "initialize",
     "plan",
@@ -39,6 +43,7 @@ __all__ = [
 # As tracebacks and pages name them.
 for _public in (
     CheckpointError,
+    DeepSpeedEngine,
     Engine,
     NonFiniteError,
     Plan,
@@ -51,6 +56,12 @@ for _public in (
 if TYPE_CHECKING:
     from castor._trainer import Trainer as Trainer
     from castor._trainer import wrap as wrap
+
+# TrainingArguments that are there already can name DeepSpeed's configuration.
+if "transformers.training_args" in sys.modules:
+    from castor._arguments import keep_deepspeed_out
+
+    keep_deepspeed_out()
 
 __version__ = (Path(__file__).parent / "VERSION").read_text().strip()
 

@@ -25,9 +25,10 @@ from castor._parameters import check_modules, managed_parameters
 from castor._refused import Refused, each_line, first_line
 from castor._state import save_pretrained, state_of
 from castor._steps import Steps
-from castor._zero_init import Config, end_sharing, text_of
+from castor._zero_init import Config, end_sharing, tell_of_deepspeed, text_of
 
 _Result = TypeVar("_Result")
+_EngineKind = TypeVar("_EngineKind", bound="Engine")
 
 
 def initialize(
@@ -50,8 +51,9 @@ def initialize(
             current GPU afterwards. Nothing in the process may have used CUDA
             before the first such call.
         config: a path of a JSON file or a mapping with the keys of `castor
-            train`, without the model and the data. Default: that of the
-            `ZeroInit` in which the model was made, or that is active.
+            train`, without the model and the data; or DeepSpeed's. Default:
+            that of the `ZeroInit` in which the model was made, or that is
+            active.
         sample_batch: what a micro batch looks like, a mapping or a sequence of
             the model's arguments. With it, a forward and a backward pass are
             made at once, so that what does not fit is refused here.
@@ -63,6 +65,17 @@ def initialize(
         Refused: it does not fit. The model has its values again, in fp32 or
             bf16.
     """
+    return make_engine(Engine, model, config, sample_batch, weight_decay)
+
+
+def make_engine(
+    kind: type[_EngineKind],
+    model: nn.Module,
+    config: Config | None,
+    sample_batch: Any = None,
+    weight_decay: Callable[[str, nn.Parameter], float | None] | None = None,
+) -> _EngineKind:
+    """`initialize`, for an engine of that kind."""
     end_sharing()
     if not isinstance(model, nn.Module):
         raise TypeError(
@@ -72,6 +85,7 @@ def initialize(
     check_modules(model)
     parameters = managed_parameters(model)
     text = text_of(config, "castor.initialize", model)
+    tell_of_deepspeed(text)
     described = []
     for name, parameter in parameters.items():
         decay = weight_decay(name, parameter) if weight_decay else None
@@ -94,7 +108,7 @@ def initialize(
     def foresee(uses: str) -> str:
         return shim.foresee(text, sizes, uses, run.world_size)
 
-    engine = Engine(Managed(model, run, list(parameters.values()), gpu, foresee))
+    engine = kind(Managed(model, run, list(parameters.values()), gpu, foresee))
     failure: BaseException | None = None
     modes = [(module, module.training) for module in model.modules()]
     if not model.training:  # else a part may have a mode of its own

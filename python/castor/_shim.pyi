@@ -10,7 +10,15 @@ def load_core(path: str) -> None:
     """Loads libcastor_client.so; called once, before all else."""
 
 def plain_config(text: str) -> str:
-    """A configuration without its comments, as JSON."""
+    """A configuration without its comments, as JSON, with Castor's keys where it is
+    DeepSpeed's."""
+
+def config_account(text: str) -> str:
+    """What became of a configuration that is DeepSpeed's, as JSON: autos, defaults,
+    notes (client/interface/castor_client.h)."""
+
+def config_rates(text: str, first: int, count: int) -> list[float]:
+    """The learning rates of a configuration's schedule, from step `first` on."""
 
 def generator_seed(seed: int, step: int, micro_batch: int, call: int) -> int: ...
 def is_managed(tensor: Tensor) -> bool: ...

@@ -130,6 +130,11 @@ class Steps:
             pass
         return self._evaluate(function, args, kwargs)
 
+    @property
+    def is_last_micro_batch(self) -> bool:
+        """Whether the micro batch that is under way ends a step."""
+        return self._micro_batch + 1 >= self.micro_batches
+
     @_alone
     def backward(self, loss: torch.Tensor, scale: float | None) -> None:
         """`Engine.backward`."""

@@ -12,7 +12,12 @@ from torch import nn
 from castor._engine import Engine, initialize
 from castor._inputs import copied
 from castor._refused import NonFiniteError
-from castor._trainer_config import check_arguments, check_schedule, merged
+from castor._trainer_config import (
+    check_arguments,
+    check_schedule,
+    merged,
+    schedule_of,
+)
 from castor._zero_init import Config, active_config
 
 try:
@@ -22,6 +27,10 @@ except ImportError as error:
         "castor.Trainer needs transformers 5 and accelerate: "
         "pip install 'transformers[torch]>=5'"
     ) from error
+
+from castor._arguments import keep_deepspeed_out, take_deepspeed
+
+keep_deepspeed_out()
 
 # What of transformers.Trainer is overridden below and is not public.
 _NEEDED = (
@@ -88,9 +97,10 @@ class Trainer(transformers.Trainer):
     Args:
         args: as transformers.Trainer's, and the others too; without an
             optimizer or a schedule of the program's own.
-        castor: the configuration, a path or a mapping; otherwise that of the
-            `ZeroInit` in which the model was made, or that is active, or the
-            file that CASTOR_CONFIG names.
+        castor: the configuration, a path or a mapping, Castor's or DeepSpeed's;
+            otherwise TrainingArguments' deepspeed, that of the `ZeroInit` in
+            which the model was made, or that is active, or the file that
+            CASTOR_CONFIG names.
 
     Raises:
         ValueError: one of them asks for what the engine does not have, or the
@@ -115,6 +125,14 @@ class Trainer(transformers.Trainer):
             )
         if castor is None:
             castor = self._castor_given
+        deepspeed = take_deepspeed(args) if args is not None else None
+        if deepspeed is not None:
+            if castor is not None:
+                _refuse(
+                    "both castor=... and TrainingArguments' deepspeed are given",
+                    "leave one of them out",
+                )
+            castor = deepspeed
         if castor is None:
             castor = active_config(model)
         if castor is None:
@@ -124,7 +142,7 @@ class Trainer(transformers.Trainer):
         if not isinstance(args, transformers.TrainingArguments):
             _refuse(f"args is a {type(args).__name__}", "give arguments by their names")
         check_arguments(args)
-        self._castor_config = merged(castor, args)
+        self._castor_config, self._deepspeed = merged(castor, args)
         self._engine: Engine | None = None
         self._evaluating = False
         self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
@@ -175,9 +193,11 @@ class Trainer(transformers.Trainer):
             self._engine.close()  # model_init has made another
             self._engine = None
         if self._engine is None:
-            decays = set(self.get_decay_parameter_names(self._module))
+            decays = self._decaying()
 
-            def weight_decay(name: str, parameter: nn.Parameter) -> float:
+            def weight_decay(name: str, parameter: nn.Parameter) -> float | None:
+                if decays is None:
+                    return None
                 return float(self.args.weight_decay) if name in decays else 0.0
 
             engine = initialize(
@@ -193,12 +213,21 @@ class Trainer(transformers.Trainer):
             self._engine = engine
         return self._engine
 
+    def _decaying(self) -> set[str] | None:
+        """The names of parameters that decay; None: all do, as the configuration
+        says."""
+        if self._deepspeed is not None and self._deepspeed.has_optimizer:
+            return None
+        return set(self.get_decay_parameter_names(self._module))
+
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The groups of transformers.Trainer, with the engine's update."""
-        decays = set(self.get_decay_parameter_names(self._module))
         trained = [
             (name, p) for name, p in self._module.named_parameters() if p.requires_grad
         ]
+        decays = self._decaying()
+        if decays is None:
+            decays = {name for name, _ in trained}
         groups: list[dict[str, Any]] = [
             {
                 "params": [p for name, p in trained if (name in decays) == decay],
@@ -212,7 +241,10 @@ class Trainer(transformers.Trainer):
     def create_scheduler(
         self, num_training_steps: int, *more: Any, **named: Any
     ) -> Any:
-        """As transformers.Trainer's; checks the configuration against it."""
+        """As transformers.Trainer's; checks the configuration against it. Or the one
+        of DeepSpeed's configuration."""
+        if self._deepspeed is not None and self._deepspeed.scheduler is not None:
+            return self._schedule_of_deepspeed(num_training_steps)
         schedule = super().create_scheduler(num_training_steps, *more, **named)
         rates = None
         if isinstance(schedule, torch.optim.lr_scheduler.LambdaLR):
@@ -229,6 +261,16 @@ class Trainer(transformers.Trainer):
             num_training_steps,
         )
         return schedule
+
+    def _schedule_of_deepspeed(self, steps: int) -> Any:
+        rates = schedule_of(self._deepspeed, self.args, steps)  # type: ignore[arg-type]
+        base = float(self.args.learning_rate)
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer,  # type: ignore[arg-type]
+            lambda step: rates[min(step, steps)] / base if base else 0.0,
+        )
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
 
     def training_step(
         self, model: nn.Module, inputs: Any, num_items_in_batch: Any = None

@@ -6,10 +6,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import warnings
 from typing import Any
 
 from castor._library import shim
-from castor._zero_init import Config, text_of
+from castor._refused import each_line
+from castor._zero_init import Config, account_of, text_of
 
 # The names of AdamW among TrainingArguments' `optim`.
 _ADAMW = ("adamw_torch", "adamw_torch_fused")
@@ -41,12 +43,11 @@ def check_arguments(args: Any) -> None:
             "TrainingArguments has bf16_full_eval",
             "leave it out: evaluations compute in the type of training",
         )
-    for key in ("deepspeed", "fsdp"):
-        if getattr(args, key, None):
-            _refuse(
-                f"TrainingArguments has {key}",
-                "leave it out, since Castor manages the memory",
-            )
+    if getattr(args, "fsdp", None):
+        _refuse(
+            "TrainingArguments has fsdp",
+            "leave it out, since Castor manages the memory",
+        )
     if getattr(args, "torch_compile", False):
         _refuse(
             "TrainingArguments has torch_compile",
@@ -117,21 +118,54 @@ def _entries(
     ]
 
 
-def merged(config: Config | None, args: Any) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class DeepSpeedParts:
+    """What of a configuration of DeepSpeed's is not for the engine alone.
+
+    Attributes:
+        scheduler: its schedule, which takes the place of TrainingArguments'; None:
+            it has none.
+        has_optimizer: whether its optimizer is used, for which all parameters
+            decay.
+        autos: the paths of keys that are "auto".
+        defaults: of keys that have DeepSpeed's default.
+    """
+
+    scheduler: dict[str, Any] | None
+    has_optimizer: bool
+    autos: list[str]
+    defaults: list[str]
+
+
+def merged(
+    config: Config | None, args: Any
+) -> tuple[dict[str, Any], DeepSpeedParts | None]:
     """The configuration with what it lacks from TrainingArguments.
+
+    One of DeepSpeed's is filled in as transformers does it: TrainingArguments say
+    what "auto" is, and a key that is absent from a section that is there has
+    DeepSpeed's default.
 
     Raises:
         ValueError: a key contradicts an argument; both are named. Or the
             configuration is no JSON object.
     """
+    text = text_of(config, "castor.Trainer")
     try:
-        whole = json.loads(shim.plain_config(text_of(config, "castor.Trainer")))
+        whole = json.loads(shim.plain_config(text))
     except RuntimeError as error:
-        raise ValueError(f"castor.Trainer: {str(error).splitlines()[0]}") from None
+        raise ValueError(each_line(error, "castor.Trainer")) from None
     result: dict[str, Any] = whole
+    account = account_of(text)
+    autos = account.get("autos", [])
+    for note in account.get("notes", []):
+        if note.split(" ")[0] not in autos:  # which arguments say
+            warnings.warn(f"castor: {note}", stacklevel=4)
+    for path in autos:
+        _remove(result, path.split("."))
     fp16 = result.get("fp16")
     if isinstance(fp16, dict) and fp16.get("enabled"):
-        _refuse("fp16.enabled in Castor's configuration", "train in bf16 or fp32")
+        _refuse("fp16.enabled in the configuration", "train in bf16 or fp32")
     optimizer = result.get("optimizer") or {}
     if isinstance(optimizer, dict):
         params = optimizer.get("params") or {}
@@ -148,7 +182,17 @@ def merged(config: Config | None, args: Any) -> dict[str, Any]:
                 "leave it out: castor.Trainer asks get_decay_parameter_names, as "
                 "Trainer does",
             )
-    for path, argument, wanted in _entries(args, _optimizer_type(optimizer, args)):
+    entries = _entries(args, _optimizer_type(optimizer, args))
+    parts = None
+    if account:
+        parts = DeepSpeedParts(
+            scheduler=result.pop("scheduler", None),
+            has_optimizer=bool(optimizer),
+            autos=autos,
+            defaults=account["defaults"],
+        )
+        entries = _of_deepspeed(entries, result, parts)
+    for path, argument, wanted in entries:
         table = result
         for key in path[:-1]:
             if table.get(key) is None:
@@ -162,7 +206,91 @@ def merged(config: Config | None, args: Any) -> dict[str, Any]:
                 table[path[-1]] = wanted
             elif given != wanted:
                 _contradiction(".".join(path), given, argument, wanted)
-    return result
+    return result, parts
+
+
+def _remove(table: dict[str, Any], path: list[str]) -> None:
+    if len(path) == 1:
+        table.pop(path[0], None)
+    elif isinstance(table.get(path[0]), dict):
+        _remove(table[path[0]], path[1:])
+
+
+def _of_deepspeed(
+    entries: list[tuple[tuple[str, ...], str, Any]],
+    config: dict[str, Any],
+    parts: DeepSpeedParts,
+) -> list[tuple[tuple[str, ...], str, Any]]:
+    """The entries without those for which DeepSpeed does not ask
+    TrainingArguments, of which a warning tells where they say something else."""
+    autos, defaults = parts.autos, parts.defaults
+    if (
+        config.get("gradient_clipping") is None
+        and "gradient_clipping" not in autos
+        and not _at(config, "optimizer.params.max_grad_norm")
+    ):
+        config["gradient_clipping"] = 0.0
+        defaults = [*defaults, "gradient_clipping"]
+    asked = []
+    for path, argument, wanted in entries:
+        name = ".".join(path)
+        given = _at(config, name)
+        if name == "optimizer.type" and given is not None:
+            continue  # it says so, whatever the argument
+        if name in defaults and name not in autos:
+            if given != wanted:
+                warnings.warn(
+                    f"castor: {name} is not in DeepSpeed's configuration: it is "
+                    f"{json.dumps(given)}, as under DeepSpeed, and not "
+                    f"{argument}={json.dumps(wanted)}",
+                    stacklevel=5,
+                )
+            continue
+        asked.append((path, argument, wanted))
+    return asked
+
+
+def _at(config: Any, name: str) -> Any:
+    for key in name.split("."):
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
+
+
+def schedule_of(parts: DeepSpeedParts, args: Any, steps: int) -> list[float]:
+    """The learning rates of steps 1 to `steps` + 1 by DeepSpeed's schedule, whose
+    "auto" TrainingArguments say.
+
+    Args:
+        parts: with a scheduler.
+        steps: how many there will be.
+
+    Raises:
+        ValueError: it contradicts an argument, or is wrong.
+    """
+    scheduler = parts.scheduler or {}
+    params = dict(scheduler.get("params") or {})
+    # transformers fills them in so.
+    expected = {
+        "warmup_max_lr": ("learning_rate", args.learning_rate),
+        "warmup_num_steps": ("warmup_steps", max(1, args.get_warmup_steps(steps))),
+        "total_num_steps": ("the number of steps", steps),
+    }
+    for key, (argument, wanted) in expected.items():
+        path = f"scheduler.params.{key}"
+        if path in parts.autos:
+            params[key] = wanted
+        elif path not in parts.defaults and params.get(key, wanted) != wanted:
+            _contradiction(path, params[key], argument, wanted)
+    whole = {
+        "optimizer": {"params": {"lr": args.learning_rate}},
+        "steps": steps,
+        "scheduler": {**scheduler, "params": params},
+    }
+    try:
+        rates: list[float] = shim.config_rates(json.dumps(whole), 1, steps + 1)
+    except RuntimeError as error:
+        raise ValueError(each_line(error, "castor.Trainer")) from None
+    return rates
 
 
 def _contradiction(key: str, given: Any, argument: str, wanted: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from castor._launch import port_is_a_store
 from castor._library import shim
+from castor._refused import each_line
 from castor._shared_init import SharedInit
 
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -173,6 +175,26 @@ def text_of(config: Config | None, who: str, model: nn.Module | None = None) -> 
     return text
 
 
+def account_of(text: str) -> dict[str, list[str]]:
+    """What became of a configuration that is DeepSpeed's: "autos", "defaults",
+    "notes". Empty for one of Castor's, and where it cannot be read."""
+    try:
+        account: dict[str, list[str]] = json.loads(shim.config_account(text))
+    except RuntimeError:
+        return {}  # whoever reads it says why
+    return account
+
+
+def tell_of_deepspeed(text: str) -> None:
+    """Warns of what in a configuration of DeepSpeed's means nothing here."""
+    account = account_of(text)
+    notes = list(account.get("notes", []))
+    if account.get("autos"):
+        notes.append(f'"auto" counts as absent: {", ".join(account["autos"])}')
+    for note in notes:
+        warnings.warn(f"castor: {note}", stacklevel=4)
+
+
 def _read(config: Config, who: str) -> str:
     if isinstance(config, Mapping):
         return json.dumps(config, default=lambda value: _not_json(value, who))
@@ -200,7 +222,7 @@ def _plain(text: str, who: str) -> Any:
     try:
         return json.loads(shim.plain_config(text))
     except RuntimeError as error:
-        raise ValueError(f"{who}: {str(error).splitlines()[0]}") from None
+        raise ValueError(each_line(error, who)) from None
 
 
 def _scopes_of(model: nn.Module | None) -> list[ZeroInit]:

@@ -19,6 +19,8 @@ namespace castor::shim {
   X(meeting_broadcast)           \
   X(meeting_end)                 \
   X(plain_config)                \
+  X(config_account)              \
+  X(config_rates)                \
   X(open)                        \
   X(close)                       \
   X(dtype)                       \

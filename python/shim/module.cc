@@ -1,6 +1,7 @@
 // The Python module: Session under the name Run, and Refusal.
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -53,6 +54,19 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     TORCH_CHECK(plain != nullptr, Core().error());
     return std::string(plain);
   });
+  m.def("config_account", [](const std::string& text) {
+    const char* account = Core().config_account(text.c_str());
+    TORCH_CHECK(account != nullptr, Core().error());
+    return std::string(account);
+  });
+  m.def("config_rates",
+        [](const std::string& text, int64_t first, int64_t count) {
+          std::vector<double> rates(std::max<int64_t>(count, 0));
+          TORCH_CHECK(Core().config_rates(text.c_str(), first, count,
+                                          rates.data()) == CASTOR_OK,
+                      Core().error());
+          return rates;
+        });
   m.def("generator_seed",
         [](int64_t seed, int64_t step, int64_t micro_batch, int64_t call) {
           return Core().generator_seed(seed, step, micro_batch, call);
