@@ -14,6 +14,7 @@
 #include "cli/evaluate/evaluate_command.h"
 #include "cli/export/export_command.h"
 #include "cli/generate/generate_command.h"
+#include "cli/import_config/import_config_command.h"
 #include "cli/info/info_command.h"
 #include "cli/launch/launch_command.h"
 #include "cli/output/exit_code.h"
@@ -31,6 +32,7 @@
 #include "device/comm/launch_env.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
+#include "run/config/foreign/foreign_config.h"
 
 namespace castor::cli {
 namespace {
@@ -314,6 +316,24 @@ void AddExport(CLI::App* command, ExportArguments* exported) {
           "fit goes into further files with an index (default: 50GB)");
 }
 
+void AddImportConfig(CLI::App* command, ImportConfigArguments* import) {
+  command
+      ->add_option("FILE", import->files,
+                   "a configuration of another system, JSON or YAML; several "
+                   "of one run, as Axolotl's and the one of DeepSpeed that it "
+                   "names")
+      ->required()
+      ->check(NotEmpty());
+  AddText(command, "-o,--out", &import->out, "FILE",
+          "write the configuration to this file, not to standard output");
+  AddText(command, "--from", &import->from, "SYSTEM",
+          absl::StrCat("whose it is, where its keys do not tell: ",
+                       absl::StrJoin(ForeignSystemNames(), ", ")));
+  command->add_flag("--partial", import->partial,
+                    "leave out what changes results and cannot be had, instead "
+                    "of making nothing");
+}
+
 void AddTraceView(CLI::App* command, TraceViewArguments* view) {
   AddTraces(command, &view->trace_path, &view->compare_path);
   command
@@ -426,6 +446,13 @@ int Main(int argc, char** argv) {
       app.add_subcommand("generate", "Lets a model go on with a text.");
   AddGenerate(generate_command, &generate);
 
+  ImportConfigArguments import;
+  CLI::App* import_command = app.add_subcommand(
+      "import-config",
+      "Makes a configuration of another system's, and says of each of its keys "
+      "what became of it.");
+  AddImportConfig(import_command, &import);
+
   ReplayArguments replay;
   AddReplay(app.add_subcommand("replay",
                                "Plans a recorded run under other conditions."),
@@ -485,6 +512,7 @@ int Main(int argc, char** argv) {
   }
   if (*evaluate_command) return Printed(Evaluate(evaluate));
   if (*generate_command) return Printed(Generate(generate));
+  if (*import_command) return Printed(ImportConfig(import));
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
   if (*export_command) return Printed(Export(exported));
   if (app.got_subcommand("tokenize")) return Printed(Tokenize(tokenize));

@@ -97,7 +97,10 @@ absl::StatusOr<nlohmann::json> ParseConfigText(absl::string_view text,
       source, ": this is ", language,
       ", and a configuration of castor is one JSON object, like {\"model\": "
       "{\"pretrained\": \"DIR\"}, \"data\": {\"train\": \"text.jsonl\"}, "
-      "\"steps\": 100, \"train_batch_size\": 8}: write it as JSON"));
+      "\"steps\": 100, \"train_batch_size\": 8}: write it as JSON",
+      language == "YAML"
+          ? ", or have castor import-config make it of another system's"
+          : ""));
 }
 
 }  // namespace castor

@@ -90,11 +90,35 @@ TEST_F(BadInput, OnTheCommandLine) {
   ExpectTrainRefused({"--trace"}, {"--trace", "FILE"});
 }
 
+TEST_F(BadInput, OfAnotherSystemsConfiguration) {
+  const std::string file = directory() + "/axolotl.yml";
+  WriteFile(
+      file,
+      "base_model: ./m\nadapter: lora\nlora_r: 8\nrl: dpo\nnum_epochs: 1\n"
+      "learning_rate: 1e-4\nsequence_len: 64\n");
+  const std::string out = directory() + "/out.json";
+  ExpectRefused(
+      {"adapter: ", "lora_r: ", "rl: "},
+      [&] {
+        return Castor({"import-config", file, "-o", out});
+      },
+      3);
+  ExpectUsageError({"import-config", file, "-o", file}, {"--out", file});
+  ExpectUsageError({"import-config", file + ".no"}, {file + ".no"});
+  ExpectUsageError({"import-config", "--from", "x", file}, {"--from x"});
+  const ProcessResult result =
+      Castor({"import-config", file, "--partial", "-o", out});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(ReadFile(out), AllOf(HasSubstr("// Cannot be had"),
+                                   HasSubstr("\"num_train_epochs\": 1")));
+}
+
 TEST_F(BadInput, HelpIsNoError) {
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{{"--help"},
                                              {"train", "--help"},
                                              {"plan", "--help"},
+                                             {"import-config", "--help"},
                                              {"export", "--help"},
                                              {"info", "--help"}}) {
     const ProcessResult result = Castor(args);

@@ -1,0 +1,207 @@
+// Ten configurations of each system, after such as people have published, and
+// what becomes of each. A file begins with lines that say so, as comments:
+//   = PATH VALUE   Castor's key has this value
+//   ! KEY          the key cannot be had; no other is named so
+//   + KEY          the user has to add something for this key
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/test_files.h"
+#include "cli/import_config/imported_config.h"
+#include "cli/import_config/yaml_document.h"
+#include "nlohmann/json.hpp"
+#include "run/config/foreign/foreign_account.h"
+
+namespace castor::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ContainerEq;
+using ::testing::HasSubstr;
+
+struct Case {
+  std::string path;
+  std::string text;
+  std::vector<std::pair<std::string, Json>> values;
+  std::set<std::string> lacking;
+  std::vector<std::string> to_add;
+};
+
+Case ReadCase(const std::string& path) {
+  Case result{.path = path,
+              .text = ReadFile(path),
+              .values = {},
+              .lacking = {},
+              .to_add = {}};
+  for (absl::string_view line : absl::StrSplit(result.text, '\n')) {
+    if (!absl::ConsumePrefix(&line, "// ") &&
+        !absl::ConsumePrefix(&line, "# ")) {
+      break;
+    }
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::MaxSplits(' ', 2));
+    if (words[0] == "=") {
+      result.values.emplace_back(words[1], Json::parse(words[2]));
+    } else if (words[0] == "!") {
+      result.lacking.insert(words[1]);
+    } else {
+      result.to_add.push_back(words[1]);
+    }
+  }
+  return result;
+}
+
+std::vector<Case> CasesIn(const std::string& folder) {
+  std::vector<Case> cases;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           absl::StrCat("cli/import_config/testdata/", folder))) {
+    cases.push_back(ReadCase(entry.path().string()));
+  }
+  EXPECT_EQ(cases.size(), 10u);
+  return cases;
+}
+
+Json WithoutComments(const std::string& text) {
+  return Json::parse(text, nullptr, /*allow_exceptions=*/true,
+                     /*ignore_comments=*/true);
+}
+
+class ImportConfig : public testing::TestWithParam<std::string> {};
+
+TEST_P(ImportConfig, TakesOrNamesEachKeyOfRealConfigurations) {
+  for (const Case& each : CasesIn(GetParam())) {
+    SCOPED_TRACE(each.path);
+    // The keys tell whose it is.
+    const auto result =
+        ImportConfigs({{.name = each.path, .text = each.text}}, "");
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(result->text, HasSubstr(absl::StrCat(each.path, " (")));
+    std::set<std::string> lacking;
+    for (absl::string_view line : result->lacking) {
+      ASSERT_TRUE(absl::ConsumePrefix(&line, absl::StrCat(each.path, ": ")));
+      const std::vector<std::string> parts =
+          absl::StrSplit(line, absl::MaxSplits(": ", 1));
+      EXPECT_GT(parts[1].size(), 10u);
+      lacking.insert(parts[0]);
+    }
+    EXPECT_THAT(lacking, ContainerEq(each.lacking));
+    // What is left of it is valid, once there are a model and data.
+    EXPECT_TRUE(result->valid.ok() || !lacking.empty()) << result->valid;
+    const Json config = WithoutComments(result->text);
+    for (const auto& [path, value] : each.values) {
+      const Json* found = FindAtPath(config, path);
+      ASSERT_NE(found, nullptr) << path << "\n" << result->text;
+      EXPECT_EQ(*found, value) << path;
+    }
+    const size_t add = result->text.find("// Is for you to add:\n");
+    for (const std::string& key : each.to_add) {
+      EXPECT_NE(result->text.find(absl::StrCat("//   ", key, ": "), add),
+                std::string::npos)
+          << key << "\n"
+          << result->text;
+    }
+    // No key is lost.
+    const bool yaml = !absl::EndsWith(each.path, ".json");
+    const Json theirs =
+        yaml ? ParseYaml(each.text).value() : WithoutComments(each.text);
+    for (const auto& [key, value] : theirs.items()) {
+      if (value.is_null() || value.empty()) continue;
+      EXPECT_THAT(result->text,
+                  AnyOf(HasSubstr(absl::StrCat("//   ", key, ":")),
+                        HasSubstr(absl::StrCat("//   ", key, "."))))
+          << result->text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Systems, ImportConfig,
+                         testing::Values("deepspeed", "transformers", "axolotl",
+                                         "llama-factory", "torchtune"));
+
+TEST(ImportConfigs, MakesOneOfATrainersFileAndDeepSpeeds) {
+  const SourceFile axolotl = {
+      .name = "a.yml",
+      .text =
+          "base_model: ./m\ndatasets: [{path: x.txt}]\nlearning_rate: 1e-4\n"
+          "micro_batch_size: 2\nsequence_len: 64\nnum_epochs: 2\n"
+          "deepspeed: ds.json\nbf16: true\n"};
+  const auto together = ImportConfigs(
+      {axolotl,
+       {.name = "ds.json",
+        .text = R"({"zero_optimization": {"stage": 3}, "bf16": {"enabled":
+                    "auto"}, "train_micro_batch_size_per_gpu": "auto",
+                    "gradient_clipping": 1.0})"}},
+      "");
+  ASSERT_TRUE(together.ok()) << together.status();
+  EXPECT_TRUE(together->lacking.empty()) << together->lacking[0];
+  EXPECT_TRUE(together->valid.ok()) << together->valid;
+  const Json config = WithoutComments(together->text);
+  EXPECT_EQ(config["num_train_epochs"], 2);
+  EXPECT_EQ(config["train_micro_batch_size_per_gpu"], 2);
+  EXPECT_EQ(config["bf16"]["enabled"], true);
+  EXPECT_FALSE(config.contains("zero_optimization"));
+  const auto against = ImportConfigs(
+      {axolotl,
+       {.name = "ds.json", .text = R"({"zero_optimization": {"stage": 3},
+                    "train_micro_batch_size_per_gpu": 16})"}},
+      "");
+  ASSERT_TRUE(against.ok()) << against.status();
+  ASSERT_EQ(against->lacking.size(), 1u);
+  EXPECT_THAT(against->lacking[0],
+              AllOf(HasSubstr("ds.json: train_micro_batch_size_per_gpu: it "
+                              "asks for train_micro_batch_size_per_gpu = 16"),
+                    HasSubstr("a.yml: micro_batch_size for 2")));
+}
+
+TEST(ImportConfigs, SaysWhatIsNoConfiguration) {
+  const auto error = [](const std::string& name, const std::string& text,
+                        const std::string& from = "") {
+    return std::string(
+        ImportConfigs({{.name = name, .text = text}}, from).status().message());
+  };
+  EXPECT_THAT(error("x.yaml", "a: [1"), HasSubstr("x.yaml: line 1"));
+  EXPECT_THAT(error("x.yaml", "a: 1\na: 2\n"),
+              HasSubstr("x.yaml: line 2: key \"a\" is there twice"));
+  EXPECT_THAT(error("x.yaml", "- 1\n"), HasSubstr("expected keys with values"));
+  EXPECT_THAT(error("x", "a: 1\n---\nb: 2\n"), HasSubstr("several documents"));
+  EXPECT_THAT(error("x.json", "{"), HasSubstr("x.json: "));
+  EXPECT_THAT(error("x.yaml", "colour: red\n"),
+              HasSubstr("x.yaml: its keys do not tell whose configuration"));
+  EXPECT_THAT(error("x.yaml", "seed: 1\n", "megatron"),
+              HasSubstr("--from megatron: there are deepspeed, transformers, "
+                        "axolotl, llama-factory, torchtune"));
+  // Aliases of aliases are as long as what they stand for.
+  std::string bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string before = absl::StrCat("*a", i - 1);
+    absl::StrAppend(&bomb, "a", i, ": &a", i, " [", before);
+    for (int j = 0; j < 7; ++j) absl::StrAppend(&bomb, ", ", before);
+    bomb += "]\n";
+  }
+  EXPECT_THAT(error("x.yaml", bomb), HasSubstr("deeper or longer"));
+}
+
+TEST(ParseYaml, GivesValuesTheTypesThatTheirReadersGiveThem) {
+  const auto json = ParseYaml(
+      "a: 1e-5\nb: '1'\nc: yes\nd: ~\ne: 0x\nf: 2.0e-5\ng: no\nh: -3\n"
+      "i: [1, x]\nj:\n  k: 1.\nl: \"no\"\nm: infinity\n");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->dump(),
+            R"({"a":1e-05,"b":"1","c":true,"d":null,"e":"0x","f":2e-05,)"
+            R"("g":false,"h":-3,"i":[1,"x"],"j":{"k":1.0},"l":"no",)"
+            R"("m":"infinity"})");
+  EXPECT_EQ(ParseYaml("")->dump(), "{}");
+}
+
+}  // namespace
+}  // namespace castor::cli

@@ -1,0 +1,280 @@
+#include "run/config/foreign/foreign_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "run/config/foreign/conversions.h"
+#include "run/config/foreign/deepspeed.h"
+#include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_walk.h"
+
+namespace castor {
+namespace {
+
+struct ForeignSystem {
+  absl::string_view name;
+  char letter;
+  absl::string_view title;
+  // What it takes where a file says nothing and Castor takes something else: an
+  // object of its own keys.
+  absl::string_view defaults;
+};
+
+constexpr ForeignSystem kSystems[] = {
+    {"deepspeed", 'D', "DeepSpeed's", "{}"},
+    {"transformers", 'H', "TrainingArguments of transformers",
+     R"({"learning_rate": 5e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
+         "num_train_epochs": 3, "per_device_train_batch_size": 8,
+         "lr_scheduler_type": "linear", "seed": 42})"},
+    {"axolotl", 'A', "Axolotl's",
+     R"({"weight_decay": 0.0, "max_grad_norm": 1.0, "num_epochs": 1,
+         "micro_batch_size": 1, "lr_scheduler": "cosine", "seed": 42,
+         "sequence_len": 512})"},
+    {"llama-factory", 'L', "LLaMA-Factory's",
+     R"({"learning_rate": 5e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
+         "num_train_epochs": 3, "per_device_train_batch_size": 8,
+         "lr_scheduler_type": "linear", "seed": 42, "cutoff_len": 2048})"},
+    {"torchtune", 'T', "torchtune's", "{}"},
+};
+
+bool HasComponent(const Json& value) {
+  if (!value.is_object()) return false;
+  if (value.contains("_component_")) return true;
+  return std::any_of(value.begin(), value.end(), HasComponent);
+}
+
+// How many of the document's keys are the system's and not of all.
+int Likeness(const Json& document, const ForeignSystem& system) {
+  int likeness = 0;
+  WalkForeign(TrainerKeys(), system.letter, document,
+              [&](const std::string&, const Json&, const ForeignKey* row) {
+                likeness += row != nullptr ? 1 : -1;
+              });
+  return likeness;
+}
+
+absl::StatusOr<const ForeignSystem*> SystemOf(const ForeignDocument& document,
+                                              absl::string_view from) {
+  for (const ForeignSystem& system : kSystems) {
+    if (system.name == from) return &system;
+  }
+  const std::string names = absl::StrJoin(ForeignSystemNames(), ", ");
+  if (!from.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--from ", from, ": there are ", names));
+  }
+  if (IsDeepSpeed(DeepSpeedDoor::kTrain, document.json)) return &kSystems[0];
+  if (HasComponent(document.json)) return &kSystems[4];
+  const ForeignSystem* best = nullptr;
+  int most = 0;
+  bool tie = false;
+  for (const ForeignSystem& system : kSystems) {
+    if (system.letter == 'D' || system.letter == 'T') continue;
+    const int likeness = Likeness(document.json, system);
+    if (likeness == most) tie = true;
+    if (likeness > most) {
+      best = &system;
+      most = likeness;
+      tie = false;
+    }
+  }
+  // LLaMA-Factory has all of transformers' keys, so that only its own tell.
+  if (best != nullptr && (!tie || best->letter == 'H')) return best;
+  return absl::InvalidArgumentError(
+      absl::StrCat(document.name,
+                   ": its keys do not tell whose configuration "
+                   "it is: say --from, with one of ",
+                   names));
+}
+
+// "${a.b}" in a value stands for another key's, as OmegaConf has it.
+void FillIn(const Json& root, Json* value) {
+  if (value->is_structured()) {
+    for (Json& each : *value) FillIn(root, &each);
+    return;
+  }
+  if (!value->is_string()) return;
+  std::string text = value->get<std::string>();
+  // A value that leads to itself is left after so many steps.
+  for (int i = 0; i < 8; ++i) {
+    const size_t begin = text.find("${");
+    const size_t end = text.find('}', begin);
+    if (begin == std::string::npos || end == std::string::npos) break;
+    const Json* other =
+        FindAtPath(root, text.substr(begin + 2, end - begin - 2));
+    if (other == nullptr || !other->is_string()) break;
+    text.replace(begin, end - begin + 1, other->get<std::string>());
+  }
+  *value = text;
+}
+
+void ImportTrainer(const ForeignSystem& system, const std::string& prefix,
+                   Json document, ForeignAccount* account) {
+  FillIn(Json(document), &document);
+  const auto visit = [&](absl::string_view of, const std::string& path,
+                         const Json& value, const ForeignKey* row) {
+    account->Begin(absl::StrCat(prefix, PrintableKey(path), of));
+    if (row != nullptr) {
+      row->convert(*row, value, *account);
+    } else if (conversions::IsOff(value)) {
+      account->Ignore("it asks for nothing");
+    } else {
+      account->Lack("castor does not know it");
+    }
+  };
+  WalkForeign(TrainerKeys(), system.letter, document,
+              [&](const std::string& path, const Json& value,
+                  const ForeignKey* row) { visit("", path, value, row); });
+  // What another of the system's keys has said already stands.
+  const Json defaults = Json::parse(system.defaults);
+  for (const auto& [key, value] : defaults.items()) {
+    const ForeignKey* row = FindForeignKey(TrainerKeys(), system.letter, key);
+    if (FindAtPath(account->ours(), row->ours) != nullptr ||
+        FindAtPath(document, key) != nullptr) {
+      continue;
+    }
+    visit(" (not given)", key, value, row);
+  }
+}
+
+// Every value of `object` that is no object, as the key of Castor's that it is.
+void TakeLeaves(const Json& object, const std::string& at,
+                absl::FunctionRef<void(const std::string&, const Json&)> take) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string path = JoinPath(at, key);
+    if (value.is_object()) {
+      TakeLeaves(value, path, take);
+    } else {
+      take(path, value);
+    }
+  }
+}
+
+// `alone`: whether nothing else says what "auto" stands for.
+void ImportDeepSpeed(const std::string& prefix, const Json& document,
+                     bool alone, ForeignAccount* account) {
+  const DeepSpeedReading reading = ReadDeepSpeed(
+      alone ? DeepSpeedDoor::kTrain : DeepSpeedDoor::kClient, document);
+  for (const ForeignEntry& entry : reading.account.entries()) {
+    account->Begin(absl::StrCat(prefix, entry.key));
+    if (entry.fate == ForeignFate::kMeaningless) account->Ignore(entry.says);
+    if (entry.fate == ForeignFate::kLacking) account->Lack(entry.says);
+  }
+  for (const std::string& path : reading.autos) {
+    account->Begin(absl::StrCat(prefix, path));
+    account->Ignore("\"auto\" counts as absent");
+  }
+  TakeLeaves(reading.account.ours(), "",
+             [&](const std::string& path, const Json& value) {
+               const bool given = FindAtPath(document, path) != nullptr;
+               if (!given && FindAtPath(account->ours(), path) != nullptr) {
+                 return;
+               }
+               account->Begin(absl::StrCat(prefix, PrintableKey(path),
+                                           given ? "" : " (not given)"));
+               account->Take(path, value);
+             });
+}
+
+// A key that another one makes meaningless goes.
+void Drop(ForeignAccount* account, absl::string_view path,
+          absl::string_view why) {
+  if (FindAtPath(account->ours(), path) == nullptr) return;
+  account->Begin(std::string(path));
+  account->Ignore(why);
+  EraseAtPath(account->ours(), path);
+}
+
+// What keys say together.
+void Finish(ForeignAccount* account) {
+  Json& ours = account->ours();
+  if (FindAtPath(ours, "steps") != nullptr) {
+    Drop(account, "num_train_epochs", "steps says how long the run is");
+  }
+  constexpr char kSteps[] = "scheduler.params.warmup_num_steps";
+  constexpr char kRatio[] = "scheduler.params.warmup_ratio";
+  if (FindAtPath(ours, kSteps) != nullptr) {
+    Drop(account, kRatio, "scheduler.params.warmup_num_steps says it");
+  }
+  const Json* type = FindAtPath(ours, "scheduler.type");
+  if (type == nullptr || *type == "constant") {
+    for (const char* const warmup : {kSteps, kRatio}) {
+      Drop(account, warmup, "a constant rate has no warm-up");
+    }
+  }
+  const Json* strategy = FindAtPath(ours, "eval_strategy");
+  const Json* interval = FindAtPath(ours, "eval_interval");
+  if (strategy == nullptr && interval == nullptr) {
+    // Nobody asked for evaluations.
+  } else if (strategy != nullptr && *strategy == "steps" &&
+             interval == nullptr) {
+    // As in transformers.
+    const Json* print = FindAtPath(ours, "steps_per_print");
+    ours["eval_interval"] = print != nullptr ? *print : Json(500);
+  } else if (strategy != nullptr && *strategy != "steps") {
+    Drop(account, "eval_interval", "eval_strategy says when");
+  }
+  const Json* fp16 = FindAtPath(ours, "fp16.enabled");
+  const Json* bf16 = FindAtPath(ours, "bf16.enabled");
+  for (const auto& [value, key] : {std::pair{fp16, "fp16"}, {bf16, "bf16"}}) {
+    if (value != nullptr && *value == false) ours.erase(key);
+  }
+  const Json* when = FindAtPath(ours, "eval_strategy");
+  const bool evaluates = when != nullptr ? *when != "no" : interval != nullptr;
+  if (evaluates && FindAtPath(ours, "data.validation") == nullptr &&
+      FindAtPath(ours, "data.validation_fraction") == nullptr) {
+    account->Begin("data.validation");
+    account->LeaveToUser(
+        "a file, or data.validation_fraction: evaluations "
+        "are asked for");
+  }
+  static constexpr std::pair<const char*, const char*> kNeeded[] = {
+      {"model", "{\"pretrained\": DIR}, a directory of Hugging Face's"},
+      {"data.train", "a file (docs/data.md)"},
+      {"device", "{\"type\": \"cuda\"} for a GPU; else the host emulates one"},
+  };
+  for (const auto& [key, what] : kNeeded) {
+    if (FindAtPath(ours, key) != nullptr) continue;
+    account->Begin(key);
+    account->LeaveToUser(what);
+  }
+}
+
+}  // namespace
+
+std::vector<absl::string_view> ForeignSystemNames() {
+  std::vector<absl::string_view> names;
+  for (const ForeignSystem& system : kSystems) names.push_back(system.name);
+  return names;
+}
+
+absl::StatusOr<ForeignConfig> ImportForeign(
+    const std::vector<ForeignDocument>& documents, absl::string_view from) {
+  ForeignConfig result;
+  for (const ForeignDocument& document : documents) {
+    if (!document.json.is_object()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(document.name, ": expected keys with values, found ",
+                       DescribeJson(document.json)));
+    }
+    CASTOR_ASSIGN_OR_RETURN(const ForeignSystem* system,
+                            SystemOf(document, from));
+    result.systems.emplace_back(system->title);
+    const std::string prefix =
+        documents.size() > 1 ? absl::StrCat(document.name, ": ") : "";
+    if (system->letter == 'D') {
+      ImportDeepSpeed(prefix, document.json, documents.size() == 1,
+                      &result.account);
+    } else {
+      ImportTrainer(*system, prefix, document.json, &result.account);
+    }
+  }
+  Finish(&result.account);
+  return result;
+}
+
+}  // namespace castor
