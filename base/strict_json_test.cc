@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/strict_ordered_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -38,6 +39,20 @@ TEST(StrictJson, RefusesWhatIsNotJson) {
 TEST(StrictJson, RefusesAKeyThatAppearsTwice) {
   EXPECT_THAT(ErrorOf(R"({"a":1,"b":{"c":1,"c":2}})"),
               HasSubstr("\"c\" appears twice"));
+}
+
+TEST(StrictJson, KeepsTheOrderOfKeysWhereAsked) {
+  const std::string text =
+      R"({"b":[1,{"z":null,"a":"\u00e9"},-2.5e-1,true],"a":{},"c":[[]]})";
+  const auto json = ParseStrictOrderedJson(text);
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->dump(-1, ' ', /*ensure_ascii=*/true),
+            R"({"b":[1,{"z":null,"a":"\u00e9"},-0.25,true],"a":{},"c":[[]]})");
+  for (const char* bad : {R"({"a":1,"a":2})", "[18446744073709551616]", "[1"}) {
+    EXPECT_EQ(ParseStrictOrderedJson(bad).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << bad;
+  }
 }
 
 TEST(StrictJson, BoundsDepth) {
