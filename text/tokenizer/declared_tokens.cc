@@ -234,11 +234,16 @@ absl::Status Declaring::FindExtra() {
     if (!place.value->is_array() && !place.value->is_object()) {
       return place.part.Error(key, "expected a list of tokens");
     }
-    for (const Json& value : *place.value) {
+    for (const auto& [name, value] : place.value->items()) {
       CASTOR_ASSIGN_OR_RETURN(Json token,
                               DeclaredToken(place.part, key, value, true));
       if (is_special) special_.insert(token["content"]);
-      (place.value->is_object() ? named_ : extra_).push_back(std::move(token));
+      if (place.value->is_object()) {
+        result_.tokens[name] = token["content"];
+        named_.push_back(std::move(token));
+      } else {
+        extra_.push_back(std::move(token));
+      }
     }
     return absl::OkStatus();
   };

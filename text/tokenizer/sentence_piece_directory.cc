@@ -191,6 +191,7 @@ absl::StatusOr<SentencePieceConfig> ConfigReader::Read() {
   if (const auto end = specials_.find("eos_token"); end != specials_.end()) {
     result.end_token = end->second;
   }
+  result.named_tokens = specials_;
   result.document["added_tokens"] = Json::array();
   for (auto& [id, token] : tokens_) {
     token["id"] = static_cast<uint64_t>(id);

@@ -5,6 +5,7 @@
 #ifndef CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_DIRECTORY_H_
 #define CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_DIRECTORY_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,8 @@ struct SentencePieceConfig {
   bool legacy = true;
   // The token that ends a text; "": there is none.
   std::string end_token;
+  // "bos_token" and others, by the key.
+  std::map<std::string, std::string> named_tokens;
 };
 
 // `its_class` is one of SentencePiece's, `vocabulary` the model's.

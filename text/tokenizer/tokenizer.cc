@@ -58,6 +58,7 @@ struct Tokenizer::Parts {
   std::unique_ptr<const Decoder> decoder;  // may be null
   std::vector<bool> is_special;            // by id
   std::optional<int32_t> end_token;
+  std::map<std::string, std::string> named_tokens;
   uint64_t checksum = 0;
   std::string model_place;  // in the file, for errors
 
@@ -146,6 +147,7 @@ absl::Status Tokenizer::Parts::ReadSentencePiece(
                                   XXH3_64bits(bytes.data(), bytes.size()));
   FindSpecial();
   end_token = Find(config.end_token);
+  named_tokens = config.named_tokens;
   return CheckIds(root);
 }
 
@@ -199,6 +201,7 @@ absl::Status Tokenizer::Parts::ReadFiles(const std::string& directory) {
   if (named.changed) mix(document["added_tokens"]);
   CASTOR_RETURN_IF_ERROR(Read(document, source));
   end_token = Find(named.end);
+  named_tokens = std::move(named.tokens);
   return absl::OkStatus();
 }
 
@@ -410,6 +413,10 @@ int64_t Tokenizer::vocabulary_size() const {
 
 std::optional<int32_t> Tokenizer::FindToken(absl::string_view token) const {
   return parts_->Find(token);
+}
+
+const std::map<std::string, std::string>& Tokenizer::named_tokens() const {
+  return parts_->named_tokens;
 }
 
 std::optional<int32_t> Tokenizer::end_token() const {

@@ -32,6 +32,7 @@
 #define CASTOR_TEXT_TOKENIZER_TOKENIZER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,9 @@ class Tokenizer {
   // The token that ends a text, as the directory's files or the tokenizer's
   // class have it.
   std::optional<int32_t> end_token() const;
+  // The special tokens that have names, by these: "bos_token", "eos_token" and
+  // others that the directory's files or the tokenizer's class name.
+  const std::map<std::string, std::string>& named_tokens() const;
   // The token as the vocabulary has it, such as "Ġthe"; none: no token has
   // this id.
   std::optional<std::string> TokenOf(int32_t id) const;
