@@ -65,6 +65,8 @@ BEGIN {
   Row("runtime/data", "run/config")
   Row("runtime/weights", "run/checkpoint run/model")
   Row("text/tokenizer", "")
+  Row("text/chat/jinja", "text/tokenizer")
+  Row("text/chat", "text/chat/jinja text/tokenizer")
   bad = 0
 }
 

@@ -1,0 +1,48 @@
+// What is in a value: its items, attributes and parts.
+#ifndef CASTOR_TEXT_CHAT_JINJA_ACCESS_H_
+#define CASTOR_TEXT_CHAT_JINJA_ACCESS_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "text/chat/jinja/heap.h"
+#include "text/chat/jinja/value.h"
+
+namespace castor::text::jinja {
+
+// Each: InvalidArgument where Python raises an error. ResourceExhausted: the
+// heap's bounds.
+
+// len(value).
+absl::StatusOr<int64_t> Length(const Value& value);
+// What `for` gets of it. A generator is used up.
+absl::StatusOr<std::vector<Value>> Items(const Value& value, Heap* heap);
+bool IsIterable(const Value& value);
+
+// The value of a key; null: the dictionary has none.
+absl::StatusOr<const Value*> Lookup(const Dict& dict, const Value& key,
+                                    Heap* heap);
+// Puts it there, or in the place of the one that is.
+absl::Status Insert(std::vector<std::pair<Value, Value>>* items,
+                    const Value& key, const Value& value, Heap* heap);
+// InvalidArgument: it cannot be a key.
+absl::Status CheckKey(const Value& key);
+
+// owner.name and owner[key], as jinja2's sandbox gives them: undefined where
+// there is none.
+absl::StatusOr<Value> Attribute(const Value& owner, absl::string_view name,
+                                Heap* heap);
+absl::StatusOr<Value> Item(const Value& owner, const Value& key, Heap* heap);
+// owner[start:stop:step], of which each may be none.
+absl::StatusOr<Value> Slice(const Value& owner, const Value& start,
+                            const Value& stop, const Value& step, Heap* heap);
+// Code points [begin, end) of a string, negative ones counted from its end.
+absl::string_view Part(const String& string, int64_t begin, int64_t end);
+
+}  // namespace castor::text::jinja
+
+#endif  // CASTOR_TEXT_CHAT_JINJA_ACCESS_H_

@@ -1,0 +1,62 @@
+// What a template can call, and what it is called with.
+#ifndef CASTOR_TEXT_CHAT_JINJA_CALLABLE_H_
+#define CASTOR_TEXT_CHAT_JINJA_CALLABLE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "text/chat/jinja/value.h"
+
+namespace castor::text::jinja {
+
+class Runtime;     // runtime.h
+struct Statement;  // syntax.h
+struct Scope;      // interpreter.h
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+// Puts each argument where `names` has its name; what is not given stays as it
+// is in `out`, which has as many places. InvalidArgument: more arguments, one
+// that has no such name or is given twice, or fewer than the first `required`.
+absl::Status Bind(const Arguments& arguments, absl::string_view callee,
+                  absl::Span<const absl::string_view> names, int required,
+                  absl::Span<Value> out);
+
+// A filter, a test, a method or a function of the environment. Of a function
+// `self` is undefined.
+using Implementation = absl::StatusOr<Value> (*)(Runtime& runtime, Value self,
+                                                 const Arguments& arguments);
+
+struct Callable {
+  absl::string_view name;
+  Implementation run;  // null: Python has it, and this does not
+};
+
+struct Function {
+  const Callable* callable = nullptr;  // null: a macro
+  Value self;                          // of a method
+  // Of a macro: its statement, and where its names are looked up.
+  const Statement* macro = nullptr;
+  Scope* scope = nullptr;
+};
+
+// Tables, each sorted by its names for Find.
+const Callable* Find(absl::Span<const Callable> table, absl::string_view name);
+
+const Callable* FindFilter(absl::string_view name);
+const Callable* FindTest(absl::string_view name);
+const Callable* FindGlobal(absl::string_view name);
+// The method of the type of `self`; null: it has none of this name.
+const Callable* FindMethod(const Value& self, absl::string_view name);
+
+}  // namespace castor::text::jinja
+
+#endif  // CASTOR_TEXT_CHAT_JINJA_CALLABLE_H_

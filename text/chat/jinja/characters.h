@@ -1,0 +1,40 @@
+// Characters as Python's str knows them: characters.inc, which
+// make_characters.py writes. Lower case is that of text/tokenizer/unicode.
+#ifndef CASTOR_TEXT_CHAT_JINJA_CHARACTERS_H_
+#define CASTOR_TEXT_CHAT_JINJA_CHARACTERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace castor::text::jinja {
+
+// What str.isX() says of one code point.
+bool IsPrintable(char32_t c);
+bool IsAlpha(char32_t c);
+bool IsDecimal(char32_t c);
+bool IsDigit(char32_t c);
+bool IsNumeric(char32_t c);
+bool IsLower(char32_t c);
+bool IsUpper(char32_t c);
+bool IsTitle(char32_t c);  // such as U+01C5, and no capital letter
+bool IsSpace(char32_t c);
+// Where str.splitlines() ends a line.
+bool IsLineEnd(char32_t c);
+
+// The methods of str; `text` is valid UTF-8, and what they give has at most
+// three times as many bytes.
+std::string ToLower(absl::string_view text);
+std::string ToUpper(absl::string_view text);
+std::string ToTitle(absl::string_view text);
+std::string Capitalized(absl::string_view text);
+
+// Where `text` begins and ends without spaces, as strip() has it.
+size_t SpaceAtBegin(absl::string_view text);
+size_t EndWithoutSpace(absl::string_view text);
+
+}  // namespace castor::text::jinja
+
+#endif  // CASTOR_TEXT_CHAT_JINJA_CHARACTERS_H_
