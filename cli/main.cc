@@ -210,12 +210,38 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
                    "checkpoints, whose newest it is")
       ->required()
       ->check(NotEmpty());
-  command->add_option("--prompt", generate->prompt, "what the text begins with")
-      ->required()
-      ->type_name("TEXT");
+  CLI::Option* const prompt = command->add_option("--prompt", generate->prompt,
+                                                  "what the text begins with");
+  prompt->type_name("TEXT");
+  CLI::Option* const chat =
+      command
+          ->add_flag("--chat", generate->chat,
+                     "instead of --prompt: a conversation by the model's chat "
+                     "template, a line of standard input is what you say")
+          ->excludes(prompt);
+  command
+      ->add_option("--system", generate->system,
+                   "with --chat: what the system's message says")
+      ->type_name("TEXT")
+      ->needs(chat);
+  command
+      ->add_option("--template", generate->chat_template,
+                   "with --chat: the template of this name, where there are "
+                   "several")
+      ->type_name("NAME")
+      ->needs(chat)
+      ->check(NotEmpty());
+  command
+      ->add_option("--context", generate->context,
+                   "with --chat: the most tokens of a conversation (default: "
+                   "as many as the model knows, at most 4096)")
+      ->type_name("N")
+      ->needs(chat)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       ->add_option("--max-new-tokens", generate->max_new_tokens,
-                   "at most so many tokens (default: 64)")
+                   "at most so many tokens (default: 64; of an answer with "
+                   "--chat: 512)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
@@ -243,6 +269,7 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
       ->add_option("--summary", generate->summary_path,
                    "write text, tokens and figures to this JSON file")
       ->type_name("FILE")
+      ->excludes(chat)
       ->check(NotEmpty());
 }
 
@@ -286,10 +313,41 @@ void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
   CLI::Option* const adds =
       command->add_flag("--add-special-tokens", tokenize->add_special_tokens,
                         "also those that the tokenizer puts around a text");
+  CLI::Option* const decodes =
+      command
+          ->add_flag("--decode", tokenize->decode,
+                     "the other way: lines of ids in, text out")
+          ->excludes(adds);
+  CLI::Option* const chat =
+      command
+          ->add_flag("--chat", tokenize->chat,
+                     "a file of conversations, a line of JSON each, by the "
+                     "tokenizer's chat template")
+          ->excludes(adds)
+          ->excludes(decodes);
+  CLI::Option* const file =
+      command
+          ->add_option("FILE", tokenize->chat_file,
+                       "with --chat: records with \"messages\" or "
+                       "\"conversations\"")
+          ->needs(chat)
+          ->check(NotEmpty());
+  chat->needs(file);
   command
-      ->add_flag("--decode", tokenize->decode,
-                 "the other way: lines of ids in, text out")
-      ->excludes(adds);
+      ->add_flag("--as-text", tokenize->as_text,
+                 "with --chat: each conversation's text as a JSON string")
+      ->needs(chat);
+  command
+      ->add_flag("--add-generation-prompt", tokenize->add_generation_prompt,
+                 "with --chat: end with what begins an assistant's turn")
+      ->needs(chat);
+  command
+      ->add_option("--template", tokenize->chat_template,
+                   "with --chat: the template of this name, where there are "
+                   "several")
+      ->type_name("NAME")
+      ->needs(chat)
+      ->check(NotEmpty());
 }
 
 void AddPlan(CLI::App* command, PlanArguments* plan) {

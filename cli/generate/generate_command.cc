@@ -1,20 +1,18 @@
 #include "cli/generate/generate_command.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "base/annotate.h"
-#include "base/first_not_finite.h"
 #include "base/status_macros.h"
+#include "cli/generate/alphabet.h"
+#include "cli/generate/chat.h"
+#include "cli/generate/continuation.h"
 #include "cli/generate/generate_source.h"
 #include "cli/generate/sampler.h"
 #include "cli/output/exit_code.h"
@@ -22,112 +20,16 @@
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
 #include "cli/run/session.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
 namespace {
 
-using text::Tokenizer;
-
-// What the text is made of: a tokenizer's tokens, or bytes.
-class Alphabet {
- public:
-  // Encodes by the tokenizer in the directory `place`, or bytes for "bytes";
-  // "": the model has none. InvalidArgument: there is no tokenizer, and the
-  // model's tokens cannot be bytes: those of a directory's model are if there
-  // are 256, and those of any other if there are not more.
-  static absl::StatusOr<Alphabet> Load(const std::string& place,
-                                       bool must_have_one, int64_t vocabulary) {
-    constexpr int64_t kBytes = 256;
-    Alphabet alphabet;
-    alphabet.vocabulary_ = vocabulary;
-    if (place == kBytesTokenizer) return alphabet;
-    std::string missing;
-    if (!place.empty()) {
-      auto loaded = Tokenizer::Load(place);
-      if (loaded.ok()) {
-        alphabet.tokenizer_ = *std::move(loaded);
-        return alphabet;
-      }
-      if (must_have_one || !absl::IsNotFound(loaded.status())) {
-        return loaded.status();
-      }
-      missing = absl::StrCat(" (", loaded.status().message(), ")");
-    }
-    if (place.empty() ? vocabulary <= kBytes : vocabulary == kBytes) {
-      return alphabet;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model knows ", vocabulary,
-        " tokens, and there is no tokenizer that says which", missing,
-        ": give its directory by --tokenizer, or say --tokenizer bytes"));
-  }
-
-  // What ends a text by the tokenizer's own files.
-  std::optional<int32_t> end_token() const {
-    return tokenizer_ == nullptr ? std::nullopt : tokenizer_->end_token();
-  }
-
-  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const {
-    std::vector<int32_t> ids;
-    if (tokenizer_ == nullptr) {
-      for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
-    } else {
-      CASTOR_RETURN_IF_ERROR(tokenizer_->Encode(text, {}, &ids));
-    }
-    if (ids.empty()) return absl::InvalidArgumentError("it has no token");
-    for (const int32_t id : ids) {
-      if (id < vocabulary_) continue;
-      return absl::InvalidArgumentError(
-          tokenizer_ == nullptr
-              ? absl::StrCat("without a tokenizer bytes are tokens, and the "
-                             "model knows only ",
-                             vocabulary_, ", not ", id,
-                             ": give its tokenizer's directory by --tokenizer")
-              : absl::StrCat("the tokenizer gives the token ", id,
-                             ", and the model knows only ", vocabulary_,
-                             ": it is another model's tokenizer"));
-    }
-    return ids;
-  }
-
-  absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids) const {
-    if (tokenizer_ != nullptr) {
-      return tokenizer_->Decode(ids, /*skip_special_tokens=*/true);
-    }
-    return std::string(ids.begin(), ids.end());
-  }
-
- private:
-  std::unique_ptr<const Tokenizer> tokenizer_;  // null: bytes
-  int64_t vocabulary_ = 0;
-};
-
-// Prints a text that grows, as far as it is whole: a character may be made of
-// several tokens.
-class Printer {
- public:
-  void Show(const std::string& text) {
-    constexpr absl::string_view kReplacement = "\xef\xbf\xbd";
-    if (absl::EndsWith(text, kReplacement)) return;
-    Finish(text);
-  }
-  void Finish(const std::string& text) {
-    if (text.size() <= shown_) return;
-    std::fwrite(text.data() + shown_, 1, text.size() - shown_, stdout);
-    shown_ = text.size();
-    FlushOutput();
-  }
-  // Ends the line, if one has begun.
-  void Break() {
-    if (shown_ > 0) std::printf("\n");
-  }
-
- private:
-  size_t shown_ = 0;
-};
-
 absl::Status GenerateText(GenerateArguments arguments) {
+  if (!arguments.prompt.has_value()) {
+    return absl::InvalidArgumentError(
+        "--prompt is required: what the text begins with; or --chat, for a "
+        "conversation");
+  }
   if (!arguments.summary_path.empty()) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
@@ -152,10 +54,12 @@ absl::Status GenerateText(GenerateArguments arguments) {
   source.unpacked = nullptr;
   std::vector<int32_t> ends = source.end_tokens;
   if (alphabet.end_token().has_value()) ends.push_back(*alphabet.end_token());
-  absl::StatusOr<std::vector<int32_t>> ids = alphabet.Encode(arguments.prompt);
+  absl::StatusOr<std::vector<int32_t>> ids =
+      alphabet.Encode(*arguments.prompt, /*add_special_tokens=*/true);
   CASTOR_RETURN_IF_ERROR(Annotate("--prompt", ids.status()));
   const int64_t prompt = static_cast<int64_t>(ids->size());
   // The last token is printed, and never read.
+  if (arguments.max_new_tokens == 0) arguments.max_new_tokens = 64;
   const int64_t capacity = prompt + arguments.max_new_tokens - 1;
   if (capacity > architecture.positions()) {
     const int64_t room = architecture.positions() - prompt + 1;
@@ -184,26 +88,23 @@ absl::Status GenerateText(GenerateArguments arguments) {
                          .top_p = arguments.top_p,
                          .seed = static_cast<uint64_t>(arguments.seed)});
   Printer printer;
-  std::vector<int32_t> next = *ids;
   std::string text;
   const auto begin = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < arguments.max_new_tokens; ++i) {
-    CASTOR_ASSIGN_OR_RETURN(const std::vector<float> logits,
-                            session->trainer().ReadOn(std::move(next)));
-    if (const int64_t bad = FirstNotFinite(logits); bad >= 0) {
-      printer.Break();
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the logit of token ", bad, " after ", ids->size(), " tokens is ",
-          logits[bad],
-          ", no number: the model's weights overflow in this type, or are "
-          "damaged"));
-    }
-    const int32_t token = sampler.Next(logits, prompt + i);
-    ids->push_back(token);
-    if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
-    CASTOR_ASSIGN_OR_RETURN(text, alphabet.Decode(*ids));
-    printer.Show(text);
-    next = {token};
+  const absl::Status done =
+      Continue({.session = *session,
+                .sampler = sampler,
+                .ends = ends,
+                .max_new_tokens = arguments.max_new_tokens},
+               /*begin=*/0, &*ids,
+               [&](const std::vector<int32_t>& so_far) -> absl::Status {
+                 CASTOR_ASSIGN_OR_RETURN(text, alphabet.Decode(so_far));
+                 printer.Show(text);
+                 return absl::OkStatus();
+               })
+          .status();
+  if (!done.ok()) {
+    printer.Break();
+    return done;
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
@@ -231,7 +132,8 @@ absl::Status GenerateText(GenerateArguments arguments) {
 }  // namespace
 
 int Generate(const GenerateArguments& arguments) {
-  const absl::Status status = GenerateText(arguments);
+  const absl::Status status =
+      arguments.chat ? Chat(arguments) : GenerateText(arguments);
   return status.ok() ? kSuccess : Fail(status);
 }
 

@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import tokenizers
+import torch
 import transformers
 import trl
 from tokenizers import decoders, models, pre_tokenizers
@@ -281,6 +282,44 @@ class ChatTemplateTest(unittest.TestCase):
         ]
         self.assertEqual(have, want)
         self.assertEqual(have[0].count(self.tokenizer.bos_token_id), 1)
+
+    def test_a_conversation_is_what_transformers_generates(self):
+        directory = self.directory / "model"
+        torch.manual_seed(5)
+        config = transformers.LlamaConfig(
+            vocab_size=len(self.tokenizer), hidden_size=32, intermediate_size=64,
+            num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            max_position_embeddings=512, initializer_range=0.4,
+            eos_token_id=[10, 11], bos_token_id=None, pad_token_id=0,
+        )  # fmt: skip
+        model = transformers.LlamaForCausalLM(config).eval()
+        model.save_pretrained(directory)
+        self.tokenizer.save_pretrained(directory)
+        for name in ("qwen2_5", "deepseek_r1_distill"):
+            messages, want = [{"role": "system", "content": "Brief."}], ""
+            for said in ("Hi \u00e9", "And then?", "Why"):
+                messages.append({"role": "user", "content": said})
+                ids = self.tokenizer.apply_chat_template(
+                    messages, chat_template=name, add_generation_prompt=True,
+                    return_tensors="pt", return_dict=False,
+                )  # fmt: skip
+                made = model.generate(
+                    ids, attention_mask=torch.ones_like(ids), do_sample=False,
+                    max_new_tokens=12,
+                )[0, ids.shape[1] :].tolist()  # fmt: skip
+                if made[-1] in (10, 11, self.tokenizer.eos_token_id):
+                    made.pop()
+                answer = self.tokenizer.decode(made, skip_special_tokens=True)
+                messages.append({"role": "assistant", "content": answer})
+                want += answer + "\n"
+            done = subprocess.run(
+                [BINARY, "generate", directory, "--chat", "--template", name]
+                + ["--system", "Brief.", "--max-new-tokens", "12"],
+                input="Hi \u00e9\n\nAnd then?\nWhy".encode(),
+                capture_output=True,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.decode(), want, name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+// How a model goes on with a text.
+#ifndef CASTOR_CLI_GENERATE_CONTINUATION_H_
+#define CASTOR_CLI_GENERATE_CONTINUATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/generate/sampler.h"
+#include "cli/run/session.h"
+
+namespace castor::cli {
+
+// Prints a text that grows, as far as it is whole: a character may be made of
+// several tokens.
+class Printer {
+ public:
+  void Show(const std::string& text);
+  void Finish(const std::string& text);
+  // Ends the line, if one has begun.
+  void Break();
+
+ private:
+  size_t shown_ = 0;
+};
+
+struct Continuation {
+  Session& session;
+  const Sampler& sampler;
+  const std::vector<int32_t>& ends;  // the tokens after which a text is over
+  int64_t max_new_tokens;
+};
+
+// Lets the model read the end of `ids` from `begin` on, all that it has not
+// read, and appends what comes next; the last token is not read. `show` sees
+// the ids after each that ends nothing. True: a token of `ends` came.
+// FailedPrecondition: a logit is no number.
+absl::StatusOr<bool> Continue(
+    const Continuation& how, size_t begin, std::vector<int32_t>* ids,
+    absl::FunctionRef<absl::Status(const std::vector<int32_t>&)> show);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_GENERATE_CONTINUATION_H_
