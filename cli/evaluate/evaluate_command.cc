@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
@@ -14,6 +15,7 @@
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
 #include "cli/run/find_checkpoint.h"
+#include "cli/run/look_at_data.h"
 #include "cli/run/session.h"
 #include "models/families.h"
 
@@ -70,13 +72,11 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
   CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
                           ValuesOf(arguments, config));
   if (!arguments.summary_path.empty()) {
+    std::vector<OtherFile> others = DataFiles(config.data);
+    others.push_back({"the configuration", arguments.config_path});
+    others.push_back({"the checkpoint", checkpoint});
     CASTOR_RETURN_IF_ERROR(Annotate(
-        "--summary",
-        CheckReplacesNone(arguments.summary_path,
-                          {{"the configuration", arguments.config_path},
-                           {"data.train", config.data.train},
-                           {"data.validation", config.data.validation},
-                           {"the checkpoint", checkpoint}})));
+        "--summary", CheckReplacesNone(arguments.summary_path, others)));
   }
   Session::Options options;
   options.evaluate_only = true;

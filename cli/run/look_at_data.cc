@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "text/data/find_files.h"
 
 namespace castor::cli {
 namespace {
@@ -34,6 +37,22 @@ std::string Remedy(const LabelCount& count) {
 }
 
 }  // namespace
+
+std::vector<OtherFile> DataFiles(const DataConfig& data) {
+  std::vector<OtherFile> files;
+  const auto add = [&](const char* key,
+                       const std::vector<DataSource>& sources) {
+    for (const DataSource& source : sources) {
+      // What cannot be found is refused where it is opened.
+      const absl::StatusOr<FoundFiles> found = FindFiles(source.path);
+      if (!found.ok()) continue;
+      for (const std::string& path : found->paths) files.push_back({key, path});
+    }
+  };
+  add("data.train", data.train);
+  add("data.validation", data.validation);
+  return files;
+}
 
 absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
                           std::vector<InputIdentity>* inputs) {
@@ -78,28 +97,90 @@ absl::StatusOr<SampleLengths> LookAtLengths(
   return *lengths;
 }
 
-absl::Status LookAtLabels(
-    absl::string_view key, const DataSet* data, int64_t sequence_length,
+absl::StatusOr<LabelCount> LookAtLabels(
+    absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say) {
-  if (data == nullptr) return absl::OkStatus();
-  const auto count = data->CountLabels();
+  const auto count = data.CountLabels();
   CASTOR_RETURN_IF_ERROR(Annotate(key, count.status()));
-  if (count->unlabelled == 0) return absl::OkStatus();
+  if (count->unlabelled == 0) return *count;
   const std::string within =
       absl::StrCat("a labelled token among the first ", sequence_length,
                    " (data.sequence_length)");
-  if (count->unlabelled == data->num_samples()) {
+  if (count->unlabelled == count->samples && !count->is_part) {
     return absl::InvalidArgumentError(
         absl::StrCat(key, ": none of its ", count->samples, " samples has ",
                      within, ": ", Remedy(*count)));
   }
   if (say != nullptr) {
-    say(absl::StrCat(
-        key, ": ", count->unlabelled, " of ", count->samples, " samples",
-        count->samples < data->num_samples() ? " that were looked at" : "",
-        " have nothing to learn from, for want of ", within, ": ",
-        Remedy(*count), "; a step of such samples alone ends the run"));
+    say(absl::StrCat(key, ": ", count->unlabelled, " of ", count->samples,
+                     " samples", count->is_part ? " that were looked at" : "",
+                     " have nothing to learn from, for want of ", within, ": ",
+                     Remedy(*count),
+                     "; a step of such samples alone ends the run"));
   }
+  return *count;
+}
+
+absl::StatusOr<std::string> ShowSample(const DataSet& data,
+                                       const TextOfTokens& text_of) {
+  // The tokens that are shown; of a long sample the begin tells what it is.
+  constexpr int64_t kMost = 2000;
+  const int64_t length = data.sequence_length();
+  std::vector<int32_t> tokens(static_cast<size_t>(length));
+  std::vector<int32_t> targets(tokens.size());
+  CASTOR_RETURN_IF_ERROR(data.FillBatch(0, 1, tokens.data(), targets.data()));
+  // What follows the last target may be padding, and is not shown. A sample of
+  // a run has a target beyond its tokens.
+  tokens.push_back(targets.back());
+  int64_t end = length;
+  while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;
+  ++end;
+  const int64_t shown = std::min(end, kMost);
+  const auto is_learned = [&](int64_t i) {
+    return i > 0 && targets[static_cast<size_t>(i - 1)] != kNoTarget;
+  };
+  const auto text_of_first = [&](int64_t count) {
+    return text_of(absl::MakeSpan(tokens).first(static_cast<size_t>(count)));
+  };
+  std::string line, before;
+  for (int64_t begin = 0; begin < shown;) {
+    int64_t next = begin + 1;
+    while (next < shown && is_learned(next) == is_learned(begin)) ++next;
+    // A token's text may depend on those before it.
+    CASTOR_ASSIGN_OR_RETURN(std::string until, text_of_first(next));
+    const absl::string_view text =
+        absl::string_view(until).substr(std::min(before.size(), until.size()));
+    const std::string escaped =
+        nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                                  nlohmann::json::error_handler_t::replace);
+    const bool learned = is_learned(begin);
+    absl::StrAppend(&line, learned ? "[[" : "",
+                    absl::string_view(escaped).substr(1, escaped.size() - 2),
+                    learned ? "]]" : "");
+    before = std::move(until);
+    begin = next;
+  }
+  if (shown < end) {
+    absl::StrAppend(&line, "... (", end - shown, " more tokens)");
+  }
+  return line;
+}
+
+absl::Status TellOfSamples(
+    absl::string_view key, const DataSet& data, const LabelCount& labels,
+    const TextOfTokens& text_of,
+    const std::function<void(absl::string_view line)>& say) {
+  if (say == nullptr) return absl::OkStatus();
+  CASTOR_ASSIGN_OR_RETURN(const SampleLengths lengths, data.CountTokens());
+  say(absl::StrFormat(
+      "%s: %d samples of at most %d tokens, %d tokens in all, of which %s%d "
+      "are learned",
+      key, lengths.samples, data.sequence_length(), lengths.tokens,
+      labels.is_part ? "about " : "", labels.labels));
+  if (text_of == nullptr) return absl::OkStatus();
+  CASTOR_ASSIGN_OR_RETURN(const std::string sample, ShowSample(data, text_of));
+  say(absl::StrCat("the first sample, what is learned of it in [[ ]]: ",
+                   sample));
   return absl::OkStatus();
 }
 

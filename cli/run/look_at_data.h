@@ -4,14 +4,21 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cli/output/output_file.h"
 #include "cli/run/input_identity.h"
+#include "run/config/data_config.h"
 #include "runtime/data/data_set.h"
 
 namespace castor::cli {
+
+// The files that a command reads as data, with the keys that name them.
+std::vector<OtherFile> DataFiles(const DataConfig& data);
 
 // Adds the identity of what is read at `key`. Null data: there is none.
 // InvalidArgument, after the key: a token is outside the vocabulary.
@@ -25,10 +32,22 @@ absl::StatusOr<SampleLengths> LookAtLengths(
     const std::function<void(absl::string_view line)>& say);
 
 // Tells `say` (may be null) how many samples have nothing to learn from, if
-// there are any, and which data.sequence_length would change that.
-// InvalidArgument, after the key: they all have nothing.
-absl::Status LookAtLabels(
-    absl::string_view key, const DataSet* data, int64_t sequence_length,
+// there are any, and which data.sequence_length would change that. Returns what
+// it has counted. InvalidArgument, after the key: they all have nothing.
+absl::StatusOr<LabelCount> LookAtLabels(
+    absl::string_view key, const DataSet& data, int64_t sequence_length,
+    const std::function<void(absl::string_view line)>& say);
+
+// The first sample of a run as text, one line, what of it is learned between
+// "[[" and "]]". A long one is cut.
+absl::StatusOr<std::string> ShowSample(const DataSet& data,
+                                       const TextOfTokens& text_of);
+
+// Tells `say` (may be null) how many samples, tokens and learned tokens there
+// are, and shows the first sample if `text_of` is not null.
+absl::Status TellOfSamples(
+    absl::string_view key, const DataSet& data, const LabelCount& labels,
+    const TextOfTokens& text_of,
     const std::function<void(absl::string_view line)>& say);
 
 }  // namespace castor::cli

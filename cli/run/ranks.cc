@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/settings.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
-#include "base/settings.h"
 
 namespace castor::cli {
 

@@ -344,7 +344,7 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
         *(data_.validation != nullptr ? data_.validation : data_.train);
     CASTOR_RETURN_IF_ERROR(
         LookAtLengths(evaluated_key(), data, length, options.say).status());
-    return LookAtLabels(evaluated_key(), &data, length, options.say);
+    return LookAtLabels(evaluated_key(), data, length, options.say).status();
   }
   tokens_per_step_ = static_cast<double>(config_.train_batch_size * length);
   if (data_.train != nullptr) {
@@ -363,19 +363,24 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
           StepsOfEpochs(config_.num_train_epochs, epoch_.steps), &config_));
     }
   }
-  CASTOR_RETURN_IF_ERROR(
-      LookAtLabels(kTrainingData, data_.train.get(), length, options.say));
+  if (data_.train != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const LabelCount labels,
+        LookAtLabels(kTrainingData, *data_.train, length, options.say));
+    epoch_.learned = labels.labels;
+    CASTOR_RETURN_IF_ERROR(TellOfSamples(kTrainingData, *data_.train, labels,
+                                         data_.text_of, options.say));
+  }
   const DataConfig& data = config_.data;
   *evaluates = config_.evaluates() &&
                (!data.validation.empty() || data.validation_fraction > 0);
   if (!*evaluates) data_.validation = nullptr;
-  if (data_.validation != nullptr) {
-    CASTOR_RETURN_IF_ERROR(
-        LookAtLengths(kValidationData, *data_.validation, length, options.say)
-            .status());
-  }
-  return LookAtLabels(kValidationData, data_.validation.get(), length,
-                      options.say);
+  if (data_.validation == nullptr) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(
+      LookAtLengths(kValidationData, *data_.validation, length, options.say)
+          .status());
+  return LookAtLabels(kValidationData, *data_.validation, length, options.say)
+      .status();
 }
 
 absl::Status Session::Initialize() {

@@ -21,6 +21,7 @@
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
+#include "cli/run/look_at_data.h"
 #include "cli/run/ranks.h"
 #include "cli/run/session.h"
 #include "cli/train/memory_picture.h"
@@ -402,9 +403,8 @@ absl::Status TrainRun::End() {
 // What the run writes replaces nothing that it reads, nor each other.
 absl::Status CheckOutputs(const TrainArguments& arguments,
                           const Config& config) {
-  std::vector<OtherFile> others = {{"the configuration", arguments.config_path},
-                                   {"data.train", config.data.train},
-                                   {"data.validation", config.data.validation}};
+  std::vector<OtherFile> others = DataFiles(config.data);
+  others.push_back({"the configuration", arguments.config_path});
   for (const auto& [name, path] :
        {std::pair("--trace", &arguments.trace_path),
         std::pair("--summary", &arguments.summary_path),

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
@@ -16,6 +14,7 @@
 #include "memory/plan/bus_limits.h"
 #include "run/config/config_names.h"
 #include "run/config/config_text.h"
+#include "run/config/config_values.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
@@ -30,23 +29,13 @@ using config_names::kDevices;
 using config_names::kMissingGradients;
 using config_names::kOnNonFinites;
 using config_names::kOnSaveErrors;
-using config_names::kTokenTypes;
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
-constexpr double kMaxWaitSeconds = 1e9;
 // Kernels have these rates in fp32, in which much more is infinite.
 constexpr DoubleRange kRate = {.min = 0, .max = 1e38};
-
-template <typename Enum>
-void ReadEnum(JsonReader& reader, absl::string_view key,
-              absl::Span<const absl::string_view> names, Enum* out) {
-  int index = static_cast<int>(*out);
-  reader.Choice(key, names, &index);
-  *out = static_cast<Enum>(index);
-}
 
 // One of the policies that a configuration may name. Who has read of another
 // one is told why it is not among them.
@@ -73,57 +62,6 @@ void ReadPolicy(JsonReader& reader, absl::string_view key,
   }
   reader.Choice(key, names, &index);
   *out = FindPolicy(names[index]);
-}
-
-void ReadPath(JsonReader& reader, absl::string_view key,
-              const std::string& base_dir, std::string* out) {
-  reader.String(key, out);
-  if (out->find('\0') != std::string::npos) {
-    out->clear();
-    reader.Fail(key, "a path cannot hold a zero byte");
-  }
-  if (!out->empty() && !base_dir.empty()) {
-    *out = (std::filesystem::path(base_dir) / *out).lexically_normal().string();
-  }
-}
-
-void ReadData(JsonReader reader, const std::string& base_dir,
-              DataConfig* data) {
-  reader.Require("train");
-  ReadPath(reader, "train", base_dir, &data->train);
-  if (reader.Has("train") && data->train.empty()) {
-    reader.FailExpected("train", "the name of a file");
-  }
-  ReadPath(reader, "validation", base_dir, &data->validation);
-  reader.String("tokenizer", &data->tokenizer);
-  if (data->tokenizer != kBytesTokenizer) {
-    ReadPath(reader, "tokenizer", base_dir, &data->tokenizer);
-  }
-  const auto has_tokens = [](const std::string& path) {
-    return path.empty() || HasTokensByName(path);
-  };
-  if (!data->tokenizer.empty() && !data->train.empty() &&
-      has_tokens(data->train) && has_tokens(data->validation)) {
-    reader.Fail("tokenizer",
-                "a .bin or .npy file has tokens already: leave it out",
-                {reader.PathOf("train"), reader.PathOf("validation")});
-  }
-  ReadPath(reader, "cache", base_dir, &data->cache);
-  reader.Double("validation_fraction", &data->validation_fraction,
-                {.min = 0, .max = 1, .max_open = true});
-  reader.Double("cache_timeout_seconds", &data->cache_timeout_seconds,
-                {.min = 0, .max = kMaxWaitSeconds});
-  if (reader.Has("token_type")) {
-    ReadEnum(reader, "token_type", kTokenTypes,
-             &data->token_type.emplace(TokenType::kUint16));
-  }
-  reader.Int("sequence_length", &data->sequence_length,
-             {.min = 1, .max = 1 << 24});
-  reader.Bool("shuffle", &data->shuffle);
-  if (reader.Has("seed")) {
-    reader.Int("seed", &data->seed.emplace(0), {.min = 0});
-  }
-  reader.RefuseUnknownKeys();
 }
 
 void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
@@ -467,10 +405,6 @@ void RefuseClients(JsonReader& root) {
 }
 
 }  // namespace
-
-bool HasTokensByName(absl::string_view path) {
-  return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".npy");
-}
 
 bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&

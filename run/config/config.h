@@ -25,6 +25,7 @@
 #include "base/units.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
+#include "run/config/data_config.h"
 #include "run/config/model_config.h"
 #include "run/optim/loss_scaler.h"
 #include "run/optim/lr_schedule.h"
@@ -32,46 +33,6 @@
 #include "run/optim/optimizers.h"
 
 namespace castor {
-
-enum class TokenType : uint8_t { kUint16, kUint32 };
-
-// Whether a data file's name says that it has tokens, not text.
-bool HasTokensByName(absl::string_view path);
-
-// The "data.tokenizer" of bytes that are tokens. (A directory of that name is
-// "./bytes".)
-inline constexpr char kBytesTokenizer[] = "bytes";
-
-struct DataConfig {
-  // Required. .txt: text; .jsonl: lines with "text" or "input_ids"; .bin and
-  // .npy: tokens. See docs/data.md.
-  std::string train;
-  std::string validation;  // "": no such file
-  // A directory with a tokenizer, for text; or "bytes". "": the one in the
-  // model's directory; where there is none, the bytes of a .txt are tokens.
-  std::string tokenizer;
-  // The directory in which the tokens of .txt and .jsonl are kept. "": beside
-  // each.
-  std::string cache;
-  // How long to wait for another process that makes the same tokens; 0: not at
-  // all.
-  double cache_timeout_seconds = 3600;
-  // Without a validation file: the share of the training file's tokens, or of
-  // its lines with "input_ids", from its end, that is kept for validation
-  // instead. In [0, 1).
-  double validation_fraction = 0;
-  // The type of the tokens in a .bin without a header, little-endian. Absent:
-  // the vocabulary's size decides (runtime/data/token_layout.h).
-  std::optional<TokenType> token_type;
-  // T, tokens per sample; at most the model's positions (n_positions). 0 or
-  // absent: as many (still 0 here when that is in a pretrained directory).
-  int64_t sequence_length = 0;
-  bool shuffle = true;
-  // Of the order of samples. Absent: the run's seed.
-  std::optional<int64_t> seed;
-
-  friend bool operator==(const DataConfig&, const DataConfig&) = default;
-};
 
 // What a run does that cannot write a checkpoint, at a second attempt either.
 enum class OnSaveError : uint8_t {

@@ -7,7 +7,6 @@
 
 namespace castor::config_names {
 
-inline constexpr absl::string_view kTokenTypes[] = {"uint16", "uint32"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
 inline constexpr absl::string_view kOnNonFinites[] = {"error", "skip"};
 inline constexpr absl::string_view kMissingGradients[] = {"skip", "zero"};

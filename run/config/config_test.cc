@@ -79,8 +79,8 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->model.type, "test");
   EXPECT_EQ(config->model.architecture->positions(), 256);
   EXPECT_THAT(config->model.frozen, ElementsAre("wte.*"));
-  EXPECT_EQ(config->data.train, "/base/text.txt");
-  EXPECT_EQ(config->data.validation, "/base/val.txt");
+  EXPECT_EQ(NamesOf(config->data.train), "/base/text.txt");
+  EXPECT_EQ(NamesOf(config->data.validation), "/base/val.txt");
   EXPECT_EQ(config->data.tokenizer, "/base/tokenizer");
   EXPECT_EQ(config->data.cache, "/base/tokens");
   EXPECT_EQ(config->data.validation_fraction, 0.05);
@@ -271,7 +271,7 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"data={\"train\": \"a.bin\", \"tokenizer\": \"bytes\"}",
        "data.tokenizer: a .bin or .npy file has tokens already"},
       {"data.cache=[]", "data.cache: expected a string"},
-      {"data.train=3", "data.train: expected a string, found 3"},
+      {"data.train=3", "data.train: expected the name of a file, {\"path\""},
       {"data.train=", "data.train: expected the name of a file"},
       {"data={}", "data.train: is required"},
       {"model=null", "model: is required"},
@@ -478,8 +478,8 @@ TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->steps, 11);
   EXPECT_EQ(config->memory.placement_policy, FindPolicy("cpu"));
-  EXPECT_EQ(config->data.train, "/base/sub/b.txt");
-  EXPECT_EQ(config->data.validation, "/abs/v");
+  EXPECT_EQ(NamesOf(config->data.train), "/base/sub/b.txt");
+  EXPECT_EQ(NamesOf(config->data.validation), "/abs/v");
   EXPECT_EQ(config->device.bus_gbps, 2.5);
   EXPECT_THAT(config->optimizer.no_decay, ElementsAre("*.bias"));
   EXPECT_EQ(config->checkpoint.dir, "/base/a=b");
@@ -513,7 +513,7 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
   const auto config =
       LoadConfig(TestModels(), path, {"model={\"pretrained\":\"../hf\"}"});
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->data.train, directory.path() + "/text.txt");
+  EXPECT_EQ(NamesOf(config->data.train), directory.path() + "/text.txt");
   const auto sizes =
       LoadConfig(TestModels(), path, {"model={\"from_config\":\"../hf\"}"});
   ASSERT_TRUE(sizes.ok()) << sizes.status();

@@ -19,22 +19,6 @@ Ordered Bytes(int64_t bytes) {
   return bytes >= kUnlimitedBytes ? Ordered("unlimited") : Ordered(bytes);
 }
 
-Ordered DataJson(const DataConfig& data) {
-  Ordered json = {{"train", data.train}};
-  if (!data.validation.empty()) json["validation"] = data.validation;
-  if (!data.tokenizer.empty()) json["tokenizer"] = data.tokenizer;
-  if (!data.cache.empty()) json["cache"] = data.cache;
-  json["validation_fraction"] = data.validation_fraction;
-  json["cache_timeout_seconds"] = data.cache_timeout_seconds;
-  if (data.token_type.has_value()) {
-    json["token_type"] = Name(config_names::kTokenTypes, *data.token_type);
-  }
-  if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
-  json["shuffle"] = data.shuffle;
-  if (data.seed.has_value()) json["seed"] = *data.seed;
-  return json;
-}
-
 Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
   if (!checkpoint.wanted) return false;
   Ordered json = Ordered::object();

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace castor {
 
@@ -24,9 +25,13 @@ inline constexpr int32_t kNoTarget = -100;
 // Which of a data set's samples have nothing to learn from.
 struct LabelCount {
   int64_t samples = 0;     // that were looked at
+  bool is_part = false;    // whether there are others
   int64_t unlabelled = 0;  // of them, without a target
   int64_t never = 0;       // of these, without one at any sequence length
   int64_t reach = 0;       // the sequence length with which the others have one
+  // The targets of an epoch: estimated from the samples that were looked at, if
+  // there are others.
+  int64_t labels = 0;
 };
 
 // How long a data set's samples are.
@@ -48,7 +53,8 @@ class DataSet {
  public:
   virtual ~DataSet() = default;
 
-  virtual int64_t num_samples() const = 0;  // n, per epoch; at least 1
+  virtual int64_t num_samples() const = 0;      // n, per epoch; at least 1
+  virtual int64_t sequence_length() const = 0;  // T
 
   // tokens [batch, T], targets [batch, T] of positions first_position to
   // first_position + batch. InvalidArgument: a token outside the vocabulary.
@@ -66,11 +72,16 @@ class DataSet {
   // Looks at every sample's targets or, where they are more than some GiB, at
   // those of some samples from end to end. By itself each sample has targets.
   virtual absl::StatusOr<LabelCount> CountLabels() const {
-    return LabelCount{.samples = num_samples()};
+    return LabelCount{.samples = num_samples(),
+                      .labels = num_samples() * sequence_length()};
   }
 
   virtual absl::StatusOr<SampleLengths> CountTokens() const = 0;
 };
+
+// The text that tokens stand for, as well as it can be told.
+using TextOfTokens = std::function<absl::StatusOr<std::string>(
+    absl::Span<const int32_t> tokens)>;
 
 // Which part of a file becomes a data set, and how.
 struct DataPart {

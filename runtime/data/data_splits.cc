@@ -3,8 +3,11 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "base/annotate.h"
+#include "base/philox.h"
 #include "base/status_macros.h"
+#include "runtime/data/joined_data.h"
 
 namespace castor {
 namespace {
@@ -15,38 +18,83 @@ absl::StatusOr<T> Keyed(absl::string_view key, absl::StatusOr<T> result) {
   return Annotate(key, result.status());
 }
 
+// The data set of those parts of `files` that `part_of` says. Null: one of them
+// is only looked for.
+absl::StatusOr<std::unique_ptr<DataSet>> JoinParts(
+    const std::vector<WeightedFile>& files, bool shuffle, uint64_t seed,
+    absl::FunctionRef<DataPart(const DataFile&)> part_of) {
+  std::vector<WeightedData> members;
+  absl::Status nothing;
+  for (size_t i = 0; i < files.size(); ++i) {
+    DataPart part = part_of(files[i].file);
+    part.shuffle = shuffle;
+    // Files of the same lines would have them in the same order.
+    part.seed = i == 0 ? seed : MixKey(seed, i);
+    absl::StatusOr<std::unique_ptr<DataSet>> data = files[i].file.part(part);
+    // Of several files some may be so small that a share of them is nothing.
+    const bool may_lack = files.size() > 1 && part.begin == part.end;
+    if (!data.ok() && !may_lack) return data;
+    nothing.Update(data.status());
+    if (!data.ok()) continue;
+    if (*data == nullptr) return nullptr;
+    members.push_back({*std::move(data), files[i].weight});
+  }
+  if (members.empty()) return nothing;
+  return JoinData(std::move(members), shuffle, seed);
+}
+
 }  // namespace
 
 absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,
-                                          OpenDataFile open) {
+                                          OpenDataFiles open) {
   constexpr char kTrain[] = "data.train", kValidation[] = "data.validation";
-  CASTOR_ASSIGN_OR_RETURN(const DataFile train,
+  const DataPart whole = {.sequence_length = data.sequence_length,
+                          .vocabulary = vocabulary};
+  const auto kept_of = [&](const DataFile& file) {
+    return static_cast<int64_t>(
+        std::floor(data.validation_fraction * static_cast<double>(file.size)));
+  };
+  CASTOR_ASSIGN_OR_RETURN(const auto train,
                           Keyed(kTrain, open(kTrain, data.train)));
-  DataPart part = {.end = train.size,
-                   .sequence_length = data.sequence_length,
-                   .vocabulary = vocabulary,
-                   .shuffle = data.shuffle,
-                   .seed = seed};
-  DataPart validation = part;
-  validation.shuffle = false;
-
+  const bool splits_train =
+      data.validation.empty() && data.validation_fraction > 0;
   DataSplits splits;
   if (!data.validation.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
-        const DataFile file,
+        const auto files,
         Keyed(kValidation, open(kValidation, data.validation)));
-    validation.end = file.size;
+    CASTOR_ASSIGN_OR_RETURN(
+        splits.validation,
+        Keyed(kValidation, JoinParts(files, /*shuffle=*/false, seed,
+                                     [&](const DataFile& file) {
+                                       DataPart part = whole;
+                                       part.end = file.size;
+                                       return part;
+                                     })));
+  } else if (splits_train) {
+    // Evaluations see each sample once, whatever its weight.
+    std::vector<WeightedFile> files = train;
+    for (WeightedFile& each : files) each.weight = 1;
     CASTOR_ASSIGN_OR_RETURN(splits.validation,
-                            Keyed(kValidation, file.part(validation)));
-  } else if (data.validation_fraction > 0) {
-    const int64_t kept = static_cast<int64_t>(
-        std::floor(data.validation_fraction * static_cast<double>(train.size)));
-    part.end = validation.begin = train.size - kept;
-    CASTOR_ASSIGN_OR_RETURN(splits.validation, Keyed("data.validation_fraction",
-                                                     train.part(validation)));
+                            Keyed("data.validation_fraction",
+                                  JoinParts(files, /*shuffle=*/false, seed,
+                                            [&](const DataFile& file) {
+                                              DataPart part = whole;
+                                              part.begin =
+                                                  file.size - kept_of(file);
+                                              part.end = file.size;
+                                              return part;
+                                            })));
   }
-  CASTOR_ASSIGN_OR_RETURN(splits.train, Keyed(kTrain, train.part(part)));
+  CASTOR_ASSIGN_OR_RETURN(
+      splits.train,
+      Keyed(kTrain,
+            JoinParts(train, data.shuffle, seed, [&](const DataFile& file) {
+              DataPart part = whole;
+              part.end = file.size - (splits_train ? kept_of(file) : 0);
+              return part;
+            })));
   return splits;
 }
 

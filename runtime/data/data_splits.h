@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -17,19 +17,30 @@ namespace castor {
 struct DataSplits {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> validation;  // never shuffled; null: none
+  // The text of tokens, for the user; null: the data are tokens already.
+  TextOfTokens text_of;
 };
 
-// Opens a file of `data`; `key` is the one that names it.
-using OpenDataFile = absl::FunctionRef<absl::StatusOr<DataFile>(
-    absl::string_view key, const std::string& path)>;
+// A file, or several that are one (joined_data.h), and how many times an epoch
+// goes through it.
+struct WeightedFile {
+  DataFile file;
+  double weight = 1;
+};
 
-// Opens what `data` names with `open`. Of a file of N tokens or lines, a
-// validation_fraction f takes the last floor(f * N) from training. Uses
-// data.sequence_length, which must be set. Errors are those of `open` and of
-// DataFile::part, after the key.
+// Opens what the key names; `key` is its path in the configuration. At least
+// one is returned.
+using OpenDataFiles =
+    absl::FunctionRef<absl::StatusOr<std::vector<WeightedFile>>(
+        absl::string_view key, const std::vector<DataSource>& sources)>;
+
+// Opens what `data` names with `open`, and joins it as joined_data.h has it. Of
+// each file of N tokens or lines, a validation_fraction f takes the last
+// floor(f * N) from training. Uses data.sequence_length, which must be set.
+// Errors are those of `open` and of DataFile::part, after the key.
 absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,
-                                          OpenDataFile open);
+                                          OpenDataFiles open);
 
 }  // namespace castor
 

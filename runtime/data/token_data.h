@@ -23,6 +23,7 @@ class TokenData : public DataSet {
       std::shared_ptr<const TokenSource> source, const DataPart& part);
 
   int64_t num_tokens() const { return part_.end - part_.begin; }
+  int64_t sequence_length() const override { return part_.sequence_length; }
   int64_t num_samples() const override { return order_.num_samples; }
 
   // The sample at `position`, in [0, n).

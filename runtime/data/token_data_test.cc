@@ -29,12 +29,13 @@ absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
                                               int64_t vocabulary,
                                               uint64_t seed) {
   const auto open = [&](absl::string_view,
-                        const std::string& path) -> absl::StatusOr<DataFile> {
+                        const std::vector<DataSource>& sources)
+      -> absl::StatusOr<std::vector<WeightedFile>> {
     CASTOR_ASSIGN_OR_RETURN(
         std::shared_ptr<const TokenFile> file,
-        TokenFile::Open(
-            path, {.token_type = data.token_type, .vocabulary = vocabulary}));
-    return TokenDataFile(std::move(file));
+        TokenFile::Open(sources[0].path, {.token_type = data.token_type,
+                                          .vocabulary = vocabulary}));
+    return std::vector<WeightedFile>{{TokenDataFile(std::move(file))}};
   };
   CASTOR_ASSIGN_OR_RETURN(DataSplits splits,
                           OpenDataSplits(data, vocabulary, seed, open));
@@ -63,7 +64,7 @@ class TokenDataTest : public testing::Test {
   }
   static DataConfig Data(const std::string& train, int64_t length) {
     DataConfig data;
-    data.train = train;
+    data.train = {{train}};
     data.sequence_length = length;
     data.shuffle = false;
     return data;
@@ -138,7 +139,7 @@ TEST_F(TokenDataTest, KeepsTheTailForValidation) {
 
 TEST_F(TokenDataTest, PrefersTheValidationFile) {
   DataConfig data = Data(Ramp("a.txt", 20), 3);
-  data.validation = Ramp("v.txt", 7);
+  data.validation = {{Ramp("v.txt", 7)}};
   data.validation_fraction = 0.5;
   const auto splits = OpenTokenData(data, 256, 1);
   ASSERT_TRUE(splits.ok());
@@ -256,7 +257,7 @@ TEST_F(TokenDataTest, RefusesWhatIsNoDataSet) {
   EXPECT_THAT(error(data), HasSubstr("validation_fraction"));
   data.validation_fraction = 0.9;
   EXPECT_THAT(error(data), HasSubstr("validation_fraction"));
-  data.validation = Path("none.bin");
+  data.validation = {{Path("none.bin")}};
   EXPECT_THAT(error(data), HasSubstr("none.bin"));
 }
 

@@ -261,7 +261,10 @@ TEST_F(BadInput, AsData) {
   WriteFile(Path("empty.txt"), "");
   WriteFile(Path("short.txt"), "sixteen letters!");
   WriteFile(Path("odd.bin"), "abc");
-  WriteFile(Path("text.csv"), "a,b\n");
+  WriteFile(Path("text.tsv"), "a\tb\n");
+  WriteFile(Path("rows.csv"), "text\na,b\n");
+  WriteFile(Path("records.json"), "[{\"text\": \"a\"},\n{\"text\": 3}]");
+  WriteFile(Path("cut.jsonl.gz"), std::string("\x1f\x8b\x08\0", 4));
   WriteFile(Path("high.txt"), SmallText(3000) + "\xc3\xa9");
   std::filesystem::create_directory(Path("dir.txt"));
   ExpectSetRefused("data.train=none.txt",
@@ -271,7 +274,12 @@ TEST_F(BadInput, AsData) {
   ExpectSetRefused("data.train=short.txt",
                    {"data.train", "16 tokens", "16 + 1"});
   ExpectSetRefused("data.train=odd.bin", {"data.train", "data.token_type"});
-  ExpectSetRefused("data.train=text.csv", {"data.train", ".txt", ".bin"});
+  ExpectSetRefused("data.train=text.tsv", {"data.train", ".txt", ".bin"});
+  ExpectSetRefused("data.train=rows.csv",
+                   {"data.train", Path("rows.csv"), "more fields in record 1"});
+  ExpectSetRefused("data.train=[\"high.txt\", \"records.json\"]",
+                   {"records.json\", record 2: text: expected a string"});
+  ExpectSetRefused("data.train=cut*.gz", {Path("cut.jsonl.gz"), "is cut off"});
   // Found before training, not when its turn comes.
   ExpectSetRefused(
       "data.train=high.txt",

@@ -109,6 +109,48 @@ TEST_F(DataTest, RanksShareOneCacheAndBits) {
   EXPECT_EQ(Caches(), 1);
 }
 
+// Folders, lists, tables and weights, in runs of several epochs.
+TEST_F(DataTest, SeveralSourcesAreTheSameToEveryRankAndAfterAResume) {
+  std::filesystem::create_directory(Path("mixed"));
+  WriteFile(Path("mixed/a.jsonl"), Documents());
+  Json list = Json::array();
+  for (int i = 0; i < 9; ++i) {
+    list.push_back({{"prompt", "the light of the day " + SmallText(10 + i)},
+                    {"completion", " he said unto a king"}});
+  }
+  WriteFile(Path("mixed/b.json"), list.dump(1));
+  WriteFile(Path("c.csv"),
+            "prompt,completion,id\nthe king,\" said, \"\"a\"\".\",1\n"
+            "a light, of the day,2\na day, he said,3\n");
+  Json config = Config("mixed", "words");
+  config["data"]["train"] = {"mixed", {{"path", "c.csv"}, {"weight", 2.5}}};
+  config["data"]["shuffle"] = true;
+  config["steps"] = 12;
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 5}, {"keep", 9}};
+  const ProcessResult said = Train(config);
+  EXPECT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("its records have keys that are not used: "
+                                  "\"id\""));
+  EXPECT_THAT(said.out, HasSubstr(" are learned\n"));
+  EXPECT_THAT(said.out,
+              HasSubstr("the first sample, what is learned of it in [[ ]]: "));
+  const Json whole = Summary(config);
+  const ProcessResult resumed =
+      Train(config, {"--resume", "out/step-00000005.castor", "--summary",
+                     Path("resumed.json")});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(Json::parse(ReadFile(Path("resumed.json")))["parameters_sha256"],
+            whole["parameters_sha256"]);
+  config["checkpoint"] = false;
+  config["gradient_accumulation_steps"] = 1;
+  EXPECT_EQ(Summary(2, config)["parameters_sha256"],
+            whole["parameters_sha256"]);
+  // Another share is other data.
+  config["data"]["train"][1]["weight"] = 5;
+  EXPECT_NE(Summary(2, config)["parameters_sha256"],
+            whole["parameters_sha256"]);
+}
+
 TEST_F(DataTest, TheTextOfAModelsDirectoryHasItsTokenizer) {
   Json config = SmallConfig();
   config["checkpoint"] = {{"dir", "out"}};
@@ -282,9 +324,7 @@ TEST_F(DataTest, RefusesBadDataAndLeavesNothing) {
       {"mixed.jsonl",
        "",
        {"mixed.jsonl\", line 2: input_ids: is missing", "all lines"}},
-      {"prompts.jsonl",
-       "",
-       {"line 1: ", "but \"prompt\", \"completion\"", "docs/data.md"}},
+      {"prompts.jsonl", "", {"has text, and there is no tokenizer"}},
       {"list.jsonl", "", {"line 1: expected an object", "jq -c '.[]'"}},
       {"left.jsonl",
        "",

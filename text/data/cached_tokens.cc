@@ -55,6 +55,13 @@ uint64_t KeyOf(const CachedTokensRequest& request) {
   if (request.tokenize.kind == SourceKind::kTokenLines) {
     parts.push_back(kJsonLineRules);
   }
+  for (const auto& [known, name] : request.tokenize.keys.names()) {
+    parts.push_back(XXH3_64bits(known.data(), known.size()));
+    parts.push_back(XXH3_64bits(name.data(), name.size()));
+  }
+  if (request.tokenize.examples != nullptr) {
+    parts.push_back(castor::KeyOf(*request.tokenize.examples));
+  }
   if (!request.directory.empty()) {
     // Files of one name may have their caches in one directory.
     std::error_code error;
@@ -264,7 +271,7 @@ std::string CachePath(const CachedTokensRequest& request) {
   const std::string directory = request.directory.empty()
                                     ? ParentDirectory(request.path)
                                     : request.directory;
-  return absl::StrCat(directory, "/", NameOf(request.path), ".castor-tokens-",
+  return absl::StrCat(directory, "/", NameOf(request.path), kTokenCacheInfix,
                       absl::Hex(KeyOf(request), absl::kZeroPad16));
 }
 

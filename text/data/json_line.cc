@@ -8,15 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "base/json_report.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/data/data_set.h"
+#include "text/data/record_keys.h"
 
 namespace castor {
 namespace {
@@ -55,34 +54,11 @@ constexpr absl::string_view kPacking[] = {
 // The known key that somebody probably means who writes `name`, which is not
 // one; kOther: none.
 Field Meant(absl::string_view name) {
-  constexpr size_t kLongest = 32;
-  if (name.size() > kLongest) return kOther;
   for (const auto& [theirs, field] : kOtherNames) {
     if (name == theirs) return field;
   }
-  const std::string plain = absl::StrReplaceAll(absl::AsciiStrToLower(name),
-                                                {{"-", "_"}, {" ", "_"}});
-  const auto letters_of = [](absl::string_view word) {
-    std::string letters(word);
-    std::sort(letters.begin(), letters.end());
-    return letters;
-  };
   for (int i = 0; i < kOther; ++i) {
-    const absl::string_view known = kNames[i];
-    constexpr size_t kSlips = 2;
-    if (plain.size() > known.size() + kSlips ||
-        known.size() > plain.size() + kSlips) {
-      continue;
-    }
-    // In a short word two other letters make another word, two letters in each
-    // other's place do not.
-    const bool is_long = known.size() > 8;
-    const int64_t distance = EditDistance(plain, known);
-    if (distance <= 1 ||
-        (distance == 2 &&
-         (is_long || letters_of(plain) == letters_of(known)))) {
-      return static_cast<Field>(i);
-    }
+    if (IsNearKey(name, kNames[i])) return static_cast<Field>(i);
   }
   return kOther;
 }
@@ -107,8 +83,8 @@ std::string PlainError(absl::string_view what) {
 // line takes little more memory than its values.
 class LineHandler : public nlohmann::json_sax<Json> {
  public:
-  LineHandler(JsonLine* line, size_t line_bytes)
-      : line_(line), line_bytes_(line_bytes) {}
+  LineHandler(const RecordKeys& keys, JsonLine* line, size_t line_bytes)
+      : keys_(keys), line_(line), line_bytes_(line_bytes) {}
 
   bool null() override { return Scalar("null"); }
   bool boolean(bool value) override {
@@ -154,8 +130,9 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (depth_ != 1) return true;
+    const absl::string_view known = keys_.KnownOf(name);
     field_ = static_cast<Field>(
-        std::find(std::begin(kNames), std::end(kNames), name) -
+        std::find(std::begin(kNames), std::end(kNames), known) -
         std::begin(kNames));
     if (field_ == kOther) {
       AddOther(std::move(name));
@@ -190,8 +167,8 @@ class LineHandler : public nlohmann::json_sax<Json> {
 
  private:
   bool Refuse(absl::string_view why) {
-    status_ =
-        absl::InvalidArgumentError(absl::StrCat(kNames[field_], ": ", why));
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(keys_.NameOf(kNames[field_]), ": ", why));
     return false;
   }
 
@@ -254,6 +231,7 @@ class LineHandler : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  const RecordKeys& keys_;
   JsonLine* const line_;
   const size_t line_bytes_;
   std::vector<int32_t> masks_[kOther - kAttention];
@@ -277,16 +255,17 @@ absl::Status CheckNames(const LineHandler& handler,
                         std::initializer_list<Field> fields) {
   for (const Field field : fields) {
     if (handler.seen(field) || handler.meant(field).empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown key ", QuotedForMessage(handler.meant(field)), ": is \"",
-        kNames[field], "\" meant? Rename it, or leave it out"));
+    return absl::InvalidArgumentError(
+        UnknownKeyMessage(handler.meant(field), kNames[field]));
   }
   return absl::OkStatus();
 }
 
 // Of a line that has nothing to learn from.
 absl::Status NothingToLearn(const std::vector<std::string>& keys) {
-  std::string message = "has neither \"text\" nor \"input_ids\"";
+  std::string message =
+      "has none of \"text\", \"messages\", \"conversations\", \"prompt\", "
+      "\"instruction\" and \"input_ids\"";
   if (!keys.empty()) {
     absl::StrAppend(
         &message, ", but ",
@@ -294,16 +273,7 @@ absl::Status NothingToLearn(const std::vector<std::string>& keys) {
           out->append(QuotedForMessage(key));
         }));
   }
-  constexpr absl::string_view kChats[] = {"messages", "conversations", "prompt",
-                                          "instruction"};
-  const bool chat =
-      std::find_first_of(keys.begin(), keys.end(), std::begin(kChats),
-                         std::end(kChats)) != keys.end();
-  return absl::InvalidArgumentError(absl::StrCat(
-      message, chat ? "; make input_ids and labels of conversations by the "
-                      "apply_chat_template of transformers (docs/data.md has "
-                      "how)"
-                    : ""));
+  return absl::InvalidArgumentError(message);
 }
 
 // Takes the labels of what `mask` leaves out.
@@ -342,12 +312,13 @@ absl::Status ApplyAttentionMask(const std::vector<int32_t>& mask,
 
 }  // namespace
 
-absl::Status ReadJsonLine(absl::string_view line, JsonLine* out) {
+absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
+                          JsonLine* out) {
   out->text.clear();
   out->ids.clear();
   out->labels.clear();
   out->unused.clear();
-  LineHandler handler(out, line.size());
+  LineHandler handler(keys, out, line.size());
   try {
     if (!Json::sax_parse(line.begin(), line.end(), &handler)) {
       return handler.status();

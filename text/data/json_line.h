@@ -1,4 +1,4 @@
-// One line of a JSON-lines file of training data.
+// One line of a JSON-lines file of training data that has texts or tokens.
 //
 //   {"text": "A document."}
 //   {"input_ids": [5, 3, 9], "labels": [-100, 3, 9], "attention_mask": [1, 1,
@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "text/data/record_keys.h"
 
 namespace castor {
 
@@ -41,10 +42,12 @@ struct JsonLine {
   std::vector<std::string> unused;
 };
 
-// Reads `line`, without its end, into *out, whose memory is used again. What
+// Reads `line`, without its end, whose keys have the names that `keys` says,
+// into *out, whose memory is used again. What
 // attention_mask leaves out, which must be at the right end, is not in ids and
 // labels. InvalidArgument: what is wrong, after the key that has it.
-absl::Status ReadJsonLine(absl::string_view line, JsonLine* out);
+absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
+                          JsonLine* out);
 
 }  // namespace castor
 

@@ -19,7 +19,7 @@ TEST(JsonLine, ReadsText) {
   JsonLine line;
   ASSERT_TRUE(ReadJsonLine(R"({"id": [[1, {"text": 3}]], "text": "a\nb\u00e9",
                                "meta": {"labels": "x"}})",
-                           &line)
+                           RecordKeys(), &line)
                   .ok());
   EXPECT_TRUE(line.has_text);
   EXPECT_FALSE(line.has_ids);
@@ -30,12 +30,12 @@ TEST(JsonLine, ReadsTokensAndForgetsTheLineBefore) {
   JsonLine line;
   ASSERT_TRUE(ReadJsonLine(R"({"input_ids": [5, 0, 2147483647],
                                "labels": [-100, 0, 9], "text": "t"})",
-                           &line)
+                           RecordKeys(), &line)
                   .ok());
   EXPECT_TRUE(line.has_ids && line.has_labels);
   EXPECT_THAT(line.ids, ElementsAre(5, 0, 2147483647));
   EXPECT_THAT(line.labels, ElementsAre(-100, 0, 9));
-  ASSERT_TRUE(ReadJsonLine("{\"input_ids\": [7]}\r", &line).ok());
+  ASSERT_TRUE(ReadJsonLine("{\"input_ids\": [7]}\r", RecordKeys(), &line).ok());
   EXPECT_FALSE(line.has_labels || line.has_text);
   EXPECT_THAT(line.ids, ElementsAre(7));
   EXPECT_THAT(line.labels, IsEmpty());
@@ -46,7 +46,7 @@ TEST(JsonLine, CutsOffWhatTheMaskLeavesOut) {
   ASSERT_TRUE(ReadJsonLine(R"({"attention_mask": [1, 1, 0, 0],
                                "input_ids": [5, 6, 7, 8],
                                "labels": [1, 2, 3, 4]})",
-                           &line)
+                           RecordKeys(), &line)
                   .ok());
   EXPECT_THAT(line.ids, ElementsAre(5, 6));
   EXPECT_THAT(line.labels, ElementsAre(1, 2));
@@ -55,21 +55,19 @@ TEST(JsonLine, CutsOffWhatTheMaskLeavesOut) {
 TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
   const auto error = [](absl::string_view text) {
     JsonLine line;
-    const absl::Status status = ReadJsonLine(text, &line);
+    const absl::Status status = ReadJsonLine(text, RecordKeys(), &line);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     return std::string(status.message());
   };
-  EXPECT_EQ(error("{}"), "has neither \"text\" nor \"input_ids\"");
-  EXPECT_EQ(error(R"({"prompt": "a", "completion": {"text": "b"}})"),
-            "has neither \"text\" nor \"input_ids\", but \"prompt\", "
-            "\"completion\"; make input_ids and labels of conversations by "
-            "the apply_chat_template of transformers (docs/data.md has how)");
-  EXPECT_EQ(error(R"({"title": "a"})"),
-            "has neither \"text\" nor \"input_ids\", but \"title\"");
-  EXPECT_EQ(error(R"({"messages": [{"role": "user", "content": "a"}]})"),
-            "has neither \"text\" nor \"input_ids\", but \"messages\"; make "
-            "input_ids and labels of conversations by the apply_chat_template "
-            "of transformers (docs/data.md has how)");
+  EXPECT_EQ(
+      error("{}"),
+      "has none of \"text\", \"messages\", \"conversations\", \"prompt\", "
+      "\"instruction\" and \"input_ids\"");
+  EXPECT_EQ(
+      error(R"({"title": "a"})"),
+      "has none of \"text\", \"messages\", \"conversations\", \"prompt\", "
+      "\"instruction\" and \"input_ids\", but "
+      "\"title\"");
   EXPECT_EQ(error("3"), "expected an object, found a number");
   EXPECT_EQ(error("[]"),
             "expected an object, found a list, where each line is a sample of "
@@ -129,7 +127,7 @@ TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
 TEST(JsonLine, MasksBecomeLabels) {
   JsonLine line;
   const auto labels = [&](absl::string_view text) {
-    const absl::Status status = ReadJsonLine(text, &line);
+    const absl::Status status = ReadJsonLine(text, RecordKeys(), &line);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_TRUE(line.has_labels);
     EXPECT_THAT(line.unused, IsEmpty());
@@ -153,7 +151,7 @@ TEST(JsonLine, MasksBecomeLabels) {
 TEST(JsonLine, RefusesAKeyThatIsNearOneThatIsMissing) {
   const auto error = [](absl::string_view text) {
     JsonLine line;
-    return std::string(ReadJsonLine(text, &line).message());
+    return std::string(ReadJsonLine(text, RecordKeys(), &line).message());
   };
   EXPECT_EQ(error(R"({"input_ids": [1], "label": [1]})"),
             "unknown key \"label\": is \"labels\" meant? Rename it, or leave "
@@ -181,20 +179,22 @@ TEST(JsonLine, RefusesWhatKeepsDocumentsApart) {
   JsonLine line;
   for (const char* key : {"position_ids", "document_ids", "seq_lengths"}) {
     const absl::Status status = ReadJsonLine(
-        absl::StrCat("{\"input_ids\": [1, 2], \"", key, "\": [0, 0]}"), &line);
+        absl::StrCat("{\"input_ids\": [1, 2], \"", key, "\": [0, 0]}"),
+        RecordKeys(), &line);
     EXPECT_THAT(
         std::string(status.message()),
         testing::AllOf(HasSubstr(key), HasSubstr("they would see each other")));
   }
   EXPECT_TRUE(
-      ReadJsonLine(R"({"text": "a", "document_ids": [3]})", &line).ok());
+      ReadJsonLine(R"({"text": "a", "document_ids": [3]})", RecordKeys(), &line)
+          .ok());
   EXPECT_THAT(line.unused, ElementsAre("document_ids"));
 }
 
 TEST(JsonLine, RefusesWhatIsNoJson) {
   const auto error = [](absl::string_view text) {
     JsonLine line;
-    const absl::Status status = ReadJsonLine(text, &line);
+    const absl::Status status = ReadJsonLine(text, RecordKeys(), &line);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     return std::string(status.message());
   };
@@ -217,7 +217,7 @@ TEST(JsonLine, RefusesWhatIsNoJson) {
   EXPECT_TRUE(ReadJsonLine(absl::StrCat("{\"a\": ", std::string(1 << 18, '['),
                                         std::string(1 << 18, ']'),
                                         ", \"input_ids\": [1]}"),
-                           &line)
+                           RecordKeys(), &line)
                   .ok());
   EXPECT_THAT(line.ids, SizeIs(1));
 }

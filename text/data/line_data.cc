@@ -29,6 +29,7 @@ class LineData : public DataSet {
                .shuffle = part.shuffle,
                .seed = part.seed} {}
 
+  int64_t sequence_length() const override { return part_.sequence_length; }
   int64_t num_samples() const override { return order_.num_samples; }
 
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,

@@ -1,8 +1,10 @@
 #include "text/data/open_data.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -11,9 +13,11 @@
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "runtime/data/joined_data.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_file.h"
 #include "text/data/cached_tokens.h"
+#include "text/data/find_files.h"
 #include "text/data/line_data.h"
 #include "text/data/token_cache.h"
 #include "text/data/tokenize.h"
@@ -21,34 +25,175 @@
 namespace castor {
 namespace {
 
+// At most so many files are open at once, two descriptors each at times.
+constexpr size_t kMostFiles = 400;
+
+// What one file has: a run of tokens, or samples.
+struct OpenFile {
+  std::shared_ptr<const TokenSource> run = nullptr;
+  // The token that ends the run where another one follows; -1: it needs none.
+  int32_t separator = -1;
+  DataFile samples = {};  // where there is no run
+};
+
+// A file that is only looked for.
+OpenFile LookedFor() {
+  return {.samples = {.size = 0,
+                      .part = [](const DataPart&)
+                          -> absl::StatusOr<std::unique_ptr<DataSet>> {
+                        return nullptr;
+                      }}};
+}
+
 class DataOpener {
  public:
   DataOpener(const DataConfig& data, const OpenDataOptions& options)
-      : data_(data), options_(options) {}
+      : data_(data), options_(options), keys_(data.keys) {}
 
-  absl::StatusOr<DataFile> Open(absl::string_view key, const std::string& path);
+  absl::StatusOr<std::vector<WeightedFile>> Open(
+      absl::string_view key, const std::vector<DataSource>& sources);
+
+  // Null: no text was read.
+  TextOfTokens text_of() const {
+    return encoding_.has_value() ? encoding_->decode : nullptr;
+  }
 
  private:
+  absl::StatusOr<std::vector<std::string>> FilesOf(absl::string_view key,
+                                                   const std::string& path);
+  absl::Status AddFiles(absl::string_view key,
+                        const std::vector<std::string>& paths, double weight,
+                        std::vector<WeightedFile>* files);
+  absl::StatusOr<OpenFile> OpenOne(absl::string_view key,
+                                   const std::string& path);
+  absl::Status CheckPacking(const std::string& path, Packing packing) const;
   // Sets encoding_, unless another file of text has.
   absl::Status LoadEncoding(const std::string& path);
-  absl::StatusOr<TextEncoding> FindEncoding(const std::string& path) const;
+  absl::StatusOr<TextEncoding> FindEncoding(const std::string& path);
+  // Sets chat_, or says in no_chat_ why there is none.
+  absl::Status LoadTemplate();
   bool MayBeBytes(const std::string& path) const;
-  void TellOfDocuments(absl::string_view key) const;
-  absl::StatusOr<DataFile> OpenCached(absl::string_view key,
-                                      const std::string& path,
-                                      const LinesKind& lines);
-  void Say(absl::string_view key, absl::string_view line) const {
-    options_.say(absl::StrCat(key, ": ", line));
+  void TellOfDocuments(absl::string_view key);
+  absl::StatusOr<OpenFile> OpenRecords(absl::string_view key,
+                                       const std::string& path);
+  absl::StatusOr<OpenFile> OpenCached(absl::string_view key,
+                                      const std::string& path, SourceKind kind,
+                                      const ExampleRules* examples,
+                                      const std::vector<std::string>& unused);
+  // Says a line, once.
+  void Say(absl::string_view key, absl::string_view line) {
+    const std::string whole = absl::StrCat(key, ": ", line);
+    if (said_.insert(whole).second) options_.say(whole);
   }
 
   const DataConfig& data_;
   const OpenDataOptions& options_;
+  const RecordKeys keys_;
+  size_t num_files_ = 0;
   std::optional<TextEncoding> encoding_;
+  std::string directory_;  // the tokenizer's; "": there is none
+  std::optional<ChatRendering> chat_;
+  std::string no_chat_;
+  std::set<std::string> said_;
 };
 
-absl::StatusOr<DataFile> DataOpener::Open(absl::string_view key,
-                                          const std::string& path) {
-  const bool text = absl::EndsWith(path, ".txt");
+absl::StatusOr<std::vector<WeightedFile>> DataOpener::Open(
+    absl::string_view key, const std::vector<DataSource>& sources) {
+  std::vector<std::string> unweighted;
+  std::vector<std::pair<std::vector<std::string>, double>> weighted;
+  for (const DataSource& source : sources) {
+    CASTOR_ASSIGN_OR_RETURN(std::vector<std::string> paths,
+                            FilesOf(key, source.path));
+    if (source.weight == 0) {
+      unweighted.insert(unweighted.end(), paths.begin(), paths.end());
+    } else {
+      weighted.emplace_back(std::move(paths), source.weight);
+    }
+  }
+  std::vector<WeightedFile> files;
+  if (!unweighted.empty()) {
+    CASTOR_RETURN_IF_ERROR(AddFiles(key, unweighted, 1, &files));
+  }
+  for (const auto& [paths, weight] : weighted) {
+    CASTOR_RETURN_IF_ERROR(AddFiles(key, paths, weight, &files));
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
+    absl::string_view key, const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(FoundFiles found, FindFiles(path));
+  if (found.passed_over > 0) {
+    Say(key,
+        absl::StrCat(found.passed_over, " of the files in \"", path,
+                     "\" end in none of ", kDataEndings, ", and are not read"));
+  }
+  num_files_ += found.paths.size();
+  if (num_files_ > kMostFiles) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("names more files than can be open at once (", kMostFiles,
+                     "): put several into one"));
+  }
+  return std::move(found.paths);
+}
+
+absl::Status DataOpener::AddFiles(absl::string_view key,
+                                  const std::vector<std::string>& paths,
+                                  double weight,
+                                  std::vector<WeightedFile>* files) {
+  std::vector<std::shared_ptr<const TokenSource>> runs;
+  std::vector<int32_t> separators;
+  std::vector<WeightedFile> samples;
+  for (const std::string& path : paths) {
+    CASTOR_ASSIGN_OR_RETURN(OpenFile file, OpenOne(key, path));
+    if (file.run != nullptr) {
+      runs.push_back(std::move(file.run));
+      separators.push_back(file.separator);
+    } else {
+      samples.push_back({std::move(file.samples), weight});
+    }
+  }
+  if (!runs.empty()) {
+    files->push_back(
+        {TokenDataFile(JoinTokens(std::move(runs), separators)), weight});
+  }
+  std::move(samples.begin(), samples.end(), std::back_inserter(*files));
+  return absl::OkStatus();
+}
+
+absl::Status DataOpener::CheckPacking(const std::string& path,
+                                      Packing packing) const {
+  if (data_.packing.value_or(packing) == packing) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      packing == Packing::kDocuments
+          ? absl::StrCat("data.packing \"none\" has no meaning for file \"",
+                         path, "\", which is one run of tokens: leave it out")
+          : absl::StrCat("data.packing \"documents\" has no meaning for file "
+                         "\"",
+                         path,
+                         "\", whose records are samples with labels: leave it "
+                         "out"));
+}
+
+absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
+                                             const std::string& path) {
+  const SourceContent content = ContentByName(path);
+  if (content == SourceContent::kUnknown) {
+    if (absl::EndsWith(path, ".parquet")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "file \"", path,
+          "\" is a Parquet file, which is not read: write its rows as JSON "
+          "lines (pandas.read_parquet(FILE).to_json(\"rows.jsonl\", "
+          "orient=\"records\", lines=True))"));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("file \"", path, "\" ends in none of ", kDataEndings));
+  }
+  const bool text = content == SourceContent::kText;
+  if (!text && content != SourceContent::kTokens) return OpenRecords(key, path);
+  CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kDocuments));
+  CASTOR_RETURN_IF_ERROR(
+      CheckLossOn(RecordFormat::kText, data_.loss_on.value_or(LossOn::kAll)));
   if (text) {
     CASTOR_ASSIGN_OR_RETURN(const auto reader,
                             SourceReader::Open(path, SourceCut::kText));
@@ -56,25 +201,75 @@ absl::StatusOr<DataFile> DataOpener::Open(absl::string_view key,
     if (!is.empty()) Say(key, absl::StrCat("file \"", path, "\" ", is));
     CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
   }
-  if (HasTokensByName(path) || (text && encoding_->is_bytes)) {
+  const bool packed = UnpackName(path).compression != Compression::kNone;
+  if (!text || (encoding_->is_bytes && !packed)) {
     CASTOR_ASSIGN_OR_RETURN(
         std::shared_ptr<const TokenFile> file,
         TokenFile::Open(
             path, {.token_type = data_.token_type,
                    .vocabulary = options_.vocabulary,
                    .say = [&](absl::string_view line) { Say(key, line); }}));
-    return TokenDataFile(std::move(file));
+    return OpenFile{.run = std::move(file)};
   }
-  if (text) return OpenCached(key, path, {.kind = SourceKind::kText});
-  if (!absl::EndsWith(path, ".jsonl")) {
+  CASTOR_ASSIGN_OR_RETURN(
+      OpenFile file, OpenCached(key, path, SourceKind::kText, nullptr, {}));
+  file.separator = encoding_->end_of_document;
+  return file;
+}
+
+absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
+                                                 const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(const FoundRecords found,
+                          FindRecords(path, keys_, data_.format));
+  const RecordFormat format = found.format;
+  const LossOn loss_on = data_.loss_on.value_or(DefaultLossOn(format));
+  CASTOR_RETURN_IF_ERROR(CheckLossOn(format, loss_on));
+  if (format == RecordFormat::kText &&
+      data_.packing.value_or(Packing::kDocuments) == Packing::kDocuments) {
+    CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+    return OpenCached(key, path, SourceKind::kTextLines, nullptr, found.unused);
+  }
+  CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kNone));
+  if (format == RecordFormat::kTokens) {
+    return OpenCached(key, path, SourceKind::kTokenLines, nullptr,
+                      found.unused);
+  }
+  CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+  const bool is_chat = format == RecordFormat::kMessages ||
+                       format == RecordFormat::kConversations;
+  if (is_chat || format == RecordFormat::kPrompt) {
+    CASTOR_RETURN_IF_ERROR(LoadTemplate());
+  }
+  if (is_chat && !chat_.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path,
-                     "\" ends neither in .txt (text) nor in .jsonl (lines with "
-                     "\"text\" or \"input_ids\") nor in "
-                     ".bin or .npy (integers of data.token_type)"));
+                     "\" has conversations, and there is no "
+                     "chat template for them: ",
+                     no_chat_));
   }
-  CASTOR_ASSIGN_OR_RETURN(const LinesKind lines, KindOfLines(path));
-  return OpenCached(key, path, lines);
+  const ExampleRules rules = {.format = format,
+                              .loss_on = loss_on,
+                              .keys = keys_,
+                              .encoding = &*encoding_,
+                              .chat = chat_.has_value() ? &*chat_ : nullptr,
+                              .no_chat = no_chat_};
+  return OpenCached(key, path, SourceKind::kExamples, &rules, found.unused);
+}
+
+absl::Status DataOpener::LoadTemplate() {
+  if (chat_.has_value() || !no_chat_.empty()) return absl::OkStatus();
+  if (directory_.empty() || options_.load_template == nullptr) {
+    no_chat_ = absl::StrCat(encoding_->name, " has none");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ChatRendering> loaded = options_.load_template(directory_);
+  if (loaded.ok()) {
+    chat_ = *std::move(loaded);
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(loaded.status())) return loaded.status();
+  no_chat_ = std::string(loaded.status().message());
+  return absl::OkStatus();
 }
 
 bool DataOpener::MayBeBytes(const std::string& path) const {
@@ -84,15 +279,14 @@ bool DataOpener::MayBeBytes(const std::string& path) const {
           absl::EndsWith(path, ".txt"));
 }
 
-absl::StatusOr<TextEncoding> DataOpener::FindEncoding(
-    const std::string& path) const {
+absl::StatusOr<TextEncoding> DataOpener::FindEncoding(const std::string& path) {
   constexpr absl::string_view kWhatToDo =
       "set data.tokenizer to a directory with a tokenizer, or to \"bytes\" if "
       "the model's tokens are bytes";
   if (data_.tokenizer == kBytesTokenizer) return ByteEncoding();
   if (!data_.tokenizer.empty()) {
-    absl::StatusOr<TextEncoding> loaded =
-        options_.load_tokenizer(data_.tokenizer);
+    directory_ = data_.tokenizer;
+    absl::StatusOr<TextEncoding> loaded = options_.load_tokenizer(directory_);
     if (loaded.ok()) return loaded;
     return Annotate("data.tokenizer", loaded.status());
   }
@@ -100,7 +294,10 @@ absl::StatusOr<TextEncoding> DataOpener::FindEncoding(
   if (!options_.model_directory.empty()) {
     absl::StatusOr<TextEncoding> loaded =
         options_.load_tokenizer(options_.model_directory);
-    if (loaded.ok()) return loaded;
+    if (loaded.ok()) {
+      directory_ = options_.model_directory;
+      return loaded;
+    }
     if (!absl::IsNotFound(loaded.status())) {
       return Annotate("the model's tokenizer", loaded.status());
     }
@@ -126,62 +323,56 @@ absl::Status DataOpener::LoadEncoding(const std::string& path) {
 }
 
 // Says that no end token separates the documents of a file of lines.
-void DataOpener::TellOfDocuments(absl::string_view key) const {
+void DataOpener::TellOfDocuments(absl::string_view key) {
   if (encoding_->end_of_document >= 0) return;
   const bool around = !encoding_->before.empty() || !encoding_->after.empty();
-  options_.say(absl::StrCat(
-      "note: ", key, ": documents are not separated by an end-of-text token (",
-      encoding_->end_looked_for, ")",
-      around ? ", but by what the tokenizer puts around each"
-             : ": each follows the one before it at once"));
+  Say(absl::StrCat("note: ", key),
+      absl::StrCat("documents are not separated by an end-of-text token (",
+                   encoding_->end_looked_for, ")",
+                   around ? ", but by what the tokenizer puts around each"
+                          : ": each follows the one before it at once"));
 }
 
-absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
-                                                const std::string& path,
-                                                const LinesKind& lines) {
-  const SourceKind kind = lines.kind;
-  const bool is_text = kind != SourceKind::kTokenLines;
-  if (is_text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
-  if (!lines.unused.empty()) {
+absl::StatusOr<OpenFile> DataOpener::OpenCached(
+    absl::string_view key, const std::string& path, SourceKind kind,
+    const ExampleRules* examples, const std::vector<std::string>& unused) {
+  if (!unused.empty()) {
     Say(key, absl::StrCat(
-                 "its lines have keys that are not used: ",
-                 absl::StrJoin(lines.unused, ", ",
-                               [](std::string* out, const std::string& unused) {
-                                 out->append(QuotedForMessage(unused));
+                 "its ", PlaceWord(path), "s have keys that are not used: ",
+                 absl::StrJoin(unused, ", ",
+                               [](std::string* out, const std::string& name) {
+                                 out->append(QuotedForMessage(name));
                                })));
   }
   if (options_.look_only) {
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
-    return DataFile{
-        .size = 0,
-        .part = [](const DataPart&)
-            -> absl::StatusOr<std::unique_ptr<DataSet>> { return nullptr; }};
+    return LookedFor();
   }
   CachedTokensRequest request = {
       .path = path,
       .tokenize = {.kind = kind,
+                   .keys = keys_,
+                   .examples = examples,
                    .vocabulary = options_.vocabulary,
                    .threads = options_.threads,
                    .progress = nullptr},
       .directory = data_.cache,
       .timeout_seconds = data_.cache_timeout_seconds,
       .say = [&](absl::string_view line) { Say(key, line); }};
-  request.tokenize.unused_key = [&](const std::string& unused, int64_t line) {
-    if (std::find(lines.unused.begin(), lines.unused.end(), unused) !=
-        lines.unused.end()) {
-      return;
-    }
-    Say(key, absl::StrCat("line ", line, " has a key that is not used: ",
-                          QuotedForMessage(unused)));
+  request.tokenize.unused_key = [&](const std::string& name, int64_t line) {
+    if (std::find(unused.begin(), unused.end(), name) != unused.end()) return;
+    Say(key,
+        absl::StrCat(PlaceWord(path), " ", line,
+                     " has a key that is not used: ", QuotedForMessage(name)));
   };
-  if (is_text) request.tokenize.encoding = &*encoding_;
+  if (kind != SourceKind::kTokenLines) request.tokenize.encoding = &*encoding_;
   if (kind == SourceKind::kTextLines) TellOfDocuments(key);
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
-  if (is_text) {
-    return TokenDataFile(TokensOf(std::move(cache), path));
+  if (HasSamples(kind)) {
+    return OpenFile{.samples = LineDataFile(std::move(cache), path)};
   }
-  return LineDataFile(std::move(cache), path);
+  return OpenFile{.run = TokensOf(std::move(cache), path)};
 }
 
 }  // namespace
@@ -189,10 +380,15 @@ absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options) {
   DataOpener opener(data, options);
-  return OpenDataSplits(data, options.vocabulary, options.seed,
-                        [&](absl::string_view key, const std::string& path) {
-                          return opener.Open(key, path);
-                        });
+  CASTOR_ASSIGN_OR_RETURN(
+      DataSplits splits,
+      OpenDataSplits(
+          data, options.vocabulary, options.seed,
+          [&](absl::string_view key, const std::vector<DataSource>& sources) {
+            return opener.Open(key, sources);
+          }));
+  splits.text_of = opener.text_of();
+  return splits;
 }
 
 }  // namespace castor

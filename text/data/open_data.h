@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "run/config/config.h"
 #include "runtime/data/data_splits.h"
+#include "text/data/example.h"
 #include "text/data/text_encoding.h"
 
 namespace castor {
@@ -27,22 +28,32 @@ struct OpenDataOptions {
   // Reads a directory's tokenizer; called once at most. NotFound: it has none.
   std::function<absl::StatusOr<TextEncoding>(const std::string& directory)>
       load_tokenizer;
+  // Reads the chat template of the same directory, in the same way.
+  std::function<absl::StatusOr<ChatRendering>(const std::string& directory)>
+      load_template = nullptr;
   // Takes lines for the user.
   std::function<void(absl::string_view line)> say;
   // Files that must be tokenised are only looked for: their data sets are null.
   bool look_only = false;
 };
 
-// By the end of a file's name: .bin, and .txt whose tokens are its bytes, are
-// read as they are (runtime/data/token_file.h); .txt with a tokenizer, and
-// .jsonl, through their token caches (cached_tokens.h).
+// A source may name several files (find_files.h). By the end of a file's name:
+// .bin, and .txt whose tokens are its bytes, are read as they are
+// (runtime/data/token_file.h); .txt with a tokenizer, and records, through
+// their token caches (cached_tokens.h).
+//
+// All sources without a weight count as one, each with a weight as one of its
+// own. Of one, the texts and tokens of all files make one run, in which the end
+// token stands after a .txt that is not the last; files whose records are
+// samples are joined with it and with each other.
 //
 // Text has the tokenizer that data.tokenizer names, or the model's. Bytes are
 // its tokens where data.tokenizer says so; and without a tokenizer where the
 // model has 256 tokens, or, those of a .txt, fewer and no directory. Errors
-// come after the key: InvalidArgument also for another end of a name, and for
-// text of any other model without a tokenizer, whose message says what is
-// missing.
+// come after the key: InvalidArgument also for another end of a name, for more
+// files than can be open at once, for data.packing and data.loss_on that have
+// no meaning for a file's records, and for text of any other model without a
+// tokenizer, whose message says what is missing.
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options);
 

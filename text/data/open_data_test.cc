@@ -29,7 +29,7 @@ class OpenDataTest : public testing::Test {
   }
   static DataConfig Data(const std::string& train, int64_t length = 2) {
     DataConfig data;
-    data.train = train;
+    data.train = {{train}};
     data.sequence_length = length;
     data.shuffle = false;
     return data;
@@ -269,10 +269,10 @@ TEST_F(OpenDataTest, AFractionOfATextIsOfItsTokens) {
 
 TEST_F(OpenDataTest, OneTokenizerServesBothFiles) {
   DataConfig data = Data(Write("a.txt", "a b c d e"));
-  data.validation = Write("b.jsonl", "{\"text\": \"a b c d\"}");
+  data.validation = {{Write("b.jsonl", "{\"text\": \"a b c d\"}")}};
   EXPECT_TRUE(OpenData(data, Options("model")).ok());
   EXPECT_EQ(loaded_.size(), 1u);
-  data.validation = Write("b.jsonl", "{\"text\": 5}");
+  data.validation = {{Write("b.jsonl", "{\"text\": 5}")}};
   EXPECT_THAT(Error(data, Options("model")),
               AllOf(HasSubstr("data.validation: file \""),
                     HasSubstr("b.jsonl\", line 1: text: expected a string")));
@@ -294,21 +294,23 @@ TEST_F(OpenDataTest, AChangedTokenizerChangesWhatTheDataAre) {
 
 TEST_F(OpenDataTest, OnlyLooksWhereItIsAsked) {
   DataConfig data = Data(Write("a.jsonl", "{\"text\": \"a b c d\"}"));
-  data.validation = Write("b.txt", "text for validation");
+  data.validation = {{Write("b.txt", "text for validation")}};
   OpenDataOptions options = Options("model");
   options.look_only = true;
   const auto splits = OpenData(data, options);
   ASSERT_TRUE(splits.ok()) << splits.status();
   EXPECT_EQ(splits->train, nullptr);
   EXPECT_THAT(said_, IsEmpty());
-  data.validation = "none.txt";
+  data.validation = {{"none.txt"}};
   EXPECT_EQ(OpenData(data, options).status().code(),
             absl::StatusCode::kNotFound);
 }
 
 TEST_F(OpenDataTest, RefusesOtherFiles) {
-  EXPECT_THAT(Error(Data(Write("a.csv", "a,b")), Options()),
+  EXPECT_THAT(Error(Data(Write("a.tsv", "a,b")), Options()),
               AllOf(HasSubstr(".txt"), HasSubstr(".jsonl"), HasSubstr(".bin")));
+  EXPECT_THAT(Error(Data(Write("a.parquet", "PAR1")), Options()),
+              HasSubstr("is a Parquet file, which is not read"));
   EXPECT_THAT(Error(Data(Write("a.jsonl", "")), Options()),
               HasSubstr("is empty"));
   EXPECT_THAT(Error(Data(Write("a.txt", "")), Options("model")),
@@ -323,6 +325,150 @@ TEST_F(OpenDataTest, RefusesOtherFiles) {
   // Too short once it is tokenised.
   EXPECT_THAT(Error(Data(Write("a.txt", "hello"), 3), Options("model")),
               HasSubstr("it has 3 tokens, and one sample takes 3 + 1"));
+}
+
+TEST_F(OpenDataTest, TextsOfSeveralFilesAreOneRun) {
+  Write("b.txt", "c");
+  Write("a.jsonl", "{\"text\": \"a b\"}");
+  Write("c.json", "[{\"text\": \"d\"}]");
+  Write("d.csv", "id,text\n5,e\n");
+  Write("e.txt", "f");
+  Write("README.md", "of all this");
+  DataConfig data = Data(directory_.path());
+  const auto text_of = [&](const DataConfig& config) {
+    const auto splits = OpenData(config, Options("model"));
+    EXPECT_TRUE(splits.ok()) << splits.status();
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < splits->train->num_samples(); ++i) {
+      int32_t token, target;
+      EXPECT_TRUE(splits->train->FillBatch(i, 1, &token, &target).ok());
+      tokens.push_back(token);
+    }
+    return tokens;
+  };
+  data.sequence_length = 1;
+  const auto word = [](const char* text) { return TokenOfWord(text); };
+  // Each text in 1 and 2; 3 ends all but the last, of which the last token is a
+  // target alone.
+  const std::vector<int32_t> all = {1, word("a"), word(" b"), 2, 3,  //
+                                    1, word("c"), 2,          3,     //
+                                    1, word("d"), 2,          3,     //
+                                    1, word("e"), 2,          3,     //
+                                    1, word("f")};
+  EXPECT_EQ(text_of(data), all);
+  EXPECT_THAT(absl::StrJoin(said_, "\n"),
+              AllOf(HasSubstr("1 of the files in"),
+                    HasSubstr("records have keys that are not used: \"id\"")));
+  // The caches that lie there now are no data.
+  data.train = {{directory_.path() + "/*"}};
+  EXPECT_THAT(Error(data, Options("model")), HasSubstr("README.md"));
+  data.train = {{directory_.path() + "/[ab].*l"},
+                {directory_.path() + "/b.txt"},
+                {directory_.path() + "/[c-e].*[!d]"}};
+  EXPECT_EQ(text_of(data), all);
+  data.train = {{directory_.path() + "/x*.txt"}};
+  EXPECT_THAT(Error(data, Options("model")), HasSubstr("no file has a name"));
+  data.train.assign(500, {directory_.path() + "/b.txt"});
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("more files than can be open at once"));
+}
+
+TEST_F(OpenDataTest, SamplesOfSeveralFilesAreJoined) {
+  DataConfig data;
+  data.sequence_length = 2;
+  data.train = {{Write("a.jsonl",
+                       "{\"input_ids\": [10, 11]}\n"
+                       "{\"input_ids\": [12, 13]}")},
+                {Write("b.jsonl", "{\"input_ids\": [20, 21]}"), 2},
+                {Write("c.txt", "x y z w v"), 0.5}};
+  data.shuffle = false;
+  const auto splits = OpenData(data, Options("model"));
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  // <1> x _y _z _w _v <2> are 3 samples, of which 2 are drawn.
+  ASSERT_EQ(splits->train->num_samples(), 2 + 2 + 2);
+  std::vector<int32_t> tokens(24), targets(24);
+  ASSERT_TRUE(
+      splits->train->FillBatch(0, 12, tokens.data(), targets.data()).ok());
+  EXPECT_THAT(tokens,
+              ElementsAre(10, 11, 12, 13, 20, 21, 20, 21, 1, TokenOfWord("x"),
+                          TokenOfWord(" y"), TokenOfWord(" z"),  //
+                          10, 11, 12, 13, 20, 21, 20, 21, TokenOfWord(" w"),
+                          TokenOfWord(" v"), 1, TokenOfWord("x")));
+  EXPECT_EQ(targets[1], -100);
+  EXPECT_EQ(targets[9], TokenOfWord(" y"));
+  // An evaluation sees each sample once.
+  data.validation_fraction = 0.5;
+  const auto halves = OpenData(data, Options("model"));
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  EXPECT_EQ(halves->validation->num_samples(), 1 + 1);  // none of b's
+}
+
+TEST_F(OpenDataTest, PromptsTeachTheirCompletions) {
+  DataConfig data =
+      Data(Write("a.csv", "prompt,completion\n\"a\nb\", c\nd, e"), 7);
+  const auto splits = OpenData(data, Options("model"));
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  ASSERT_EQ(splits->train->num_samples(), 2);
+  std::vector<int32_t> tokens(7), targets(7);
+  ASSERT_TRUE(
+      splits->train->FillBatch(0, 1, tokens.data(), targets.data()).ok());
+  EXPECT_THAT(tokens, ElementsAre(1, TokenOfWord("a"), TokenOfWord("\n"),
+                                  TokenOfWord("b"), TokenOfWord(" c"), 2, 0));
+  EXPECT_THAT(targets,
+              ElementsAre(-100, -100, -100, TokenOfWord(" c"), 2, -100, -100));
+  const auto labels = splits->train->CountLabels();
+  EXPECT_EQ(labels->labels, 4);
+  EXPECT_EQ(splits->train->CountTokens()->tokens, 6 + 4);
+  data.loss_on = LossOn::kAll;
+  EXPECT_EQ(OpenData(data, Options("model"))->train->CountLabels()->labels, 8);
+  data.loss_on = LossOn::kAssistant;
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("prompt: is no list of messages"));
+  data.loss_on = std::nullopt;
+  data.packing = Packing::kDocuments;
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("\"documents\" has no meaning for file"));
+}
+
+TEST_F(OpenDataTest, ATextMayBeASampleOfItsOwn) {
+  DataConfig data =
+      Data(Write("a.jsonl", "{\"body\": \"a b\"}\n{\"body\": \"c\"}"), 4);
+  data.packing = Packing::kNone;
+  data.keys = {{"text", "body"}};
+  const auto splits = OpenData(data, Options("model"));
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  ASSERT_EQ(splits->train->num_samples(), 2);
+  std::vector<int32_t> tokens(8), targets(8);
+  ASSERT_TRUE(
+      splits->train->FillBatch(0, 2, tokens.data(), targets.data()).ok());
+  EXPECT_THAT(targets, ElementsAre(TokenOfWord("a"), TokenOfWord(" b"), 2, -100,
+                                   TokenOfWord("c"), 2, -100, -100));
+  // What is kept of the same file with other settings is something else.
+  data.packing = std::nullopt;
+  EXPECT_EQ(OpenData(data, Options("model"))->train->num_samples(), 2);
+  data.keys = {};
+  EXPECT_THAT(Error(data, Options("model")), HasSubstr("has none of \"text\""));
+  data.keys = {{"text", "body"}};
+  data.loss_on = LossOn::kCompletion;
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("records with \"text\" have no completion"));
+  DataConfig text = Data(Write("a.txt", "a b c"));
+  text.packing = Packing::kNone;
+  EXPECT_THAT(Error(text, Options("model")),
+              HasSubstr("\"none\" has no meaning for file"));
+}
+
+TEST_F(OpenDataTest, ConversationsWantATemplate) {
+  DataConfig data = Data(
+      Write("a.jsonl", R"({"messages": [{"role": "user", "content": "a"}]})"));
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("has conversations, and there is no chat template"));
+  OpenDataOptions options = Options("model");
+  options.load_template =
+      [](const std::string& directory) -> absl::StatusOr<ChatRendering> {
+    return absl::NotFoundError(directory + " has no chat_template");
+  };
+  EXPECT_THAT(Error(data, options), HasSubstr("model has no chat_template"));
 }
 
 }  // namespace

@@ -5,17 +5,18 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/foreign_content.h"
 #include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "run/config/data_config.h"
+#include "text/data/record_lines.h"
 #include "text/data/text_cut.h"
 
 namespace castor {
@@ -35,7 +36,49 @@ std::string Named(const std::string& path) {
   return absl::StrCat("file \"", path, "\" ");
 }
 
+absl::Status NamedStatus(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(Named(path), status.message()));
+}
+
+// What `cut` is of.
+std::unique_ptr<SourceBytes> OpenBytes(const std::string& path, int fd,
+                                       int64_t size_bytes, SourceCut cut,
+                                       int64_t* taken) {
+  auto bytes = BytesOfFile(fd, size_bytes, UnpackName(path).compression, taken);
+  if (cut == SourceCut::kText) return bytes;
+  switch (ContentByName(path)) {
+    case SourceContent::kList:
+      return LinesOfList(std::move(bytes));
+    case SourceContent::kTable:
+      return LinesOfTable(std::move(bytes));
+    default:
+      return bytes;
+  }
+}
+
 }  // namespace
+
+SourceContent ContentByName(absl::string_view path) {
+  const UnpackedName unpacked = UnpackName(path);
+  if (HasTokensByName(path)) return SourceContent::kTokens;
+  static constexpr std::pair<absl::string_view, SourceContent> kEnds[] = {
+      {".txt", SourceContent::kText},
+      {".jsonl", SourceContent::kLines},
+      {".json", SourceContent::kList},
+      {".csv", SourceContent::kTable}};
+  for (const auto& [end, content] : kEnds) {
+    if (absl::EndsWith(unpacked.name, end)) return content;
+  }
+  return SourceContent::kUnknown;
+}
+
+absl::string_view PlaceWord(absl::string_view path) {
+  const SourceContent content = ContentByName(path);
+  return content == SourceContent::kList || content == SourceContent::kTable
+             ? "record"
+             : "line";
+}
 
 struct SourceReader::Hash {
   XXH3_state_t* const state = XXH3_createState();
@@ -46,8 +89,7 @@ absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
     const std::string& path, SourceCut cut, int64_t max_line_bytes) {
   absl::StatusOr<RegularFile> file = OpenRegularFile(path);
   if (!file.ok()) {
-    return absl::Status(file.status().code(),
-                        absl::StrCat(Named(path), file.status().message()));
+    return NamedStatus(path, file.status());
   }
   if (file->info.st_size == 0) {
     close(file->fd);
@@ -64,7 +106,8 @@ SourceReader::SourceReader(std::string path, int fd, const SourceStamp& stamp,
       stamp_(stamp),
       cut_(cut),
       max_line_bytes_(max_line_bytes),
-      hash_(std::make_unique<Hash>()) {
+      hash_(std::make_unique<Hash>()),
+      bytes_(OpenBytes(path_, fd_, stamp_.size_bytes, cut, &taken_)) {
   CASTOR_CHECK(hash_->state != nullptr);
   XXH3_64bits_reset(hash_->state);
 }
@@ -78,22 +121,14 @@ absl::Status SourceReader::Fill(int64_t wanted) {
     buffer_.erase(0, static_cast<size_t>(begin_));
     begin_ = 0;
   }
-  while (static_cast<int64_t>(buffer_.size()) - begin_ < wanted &&
-         read_ < stamp_.size_bytes) {
+  while (static_cast<int64_t>(buffer_.size()) - begin_ < wanted && !ended_) {
     const auto had = buffer_.size();
-    const int64_t piece = std::min(kReadBytes, stamp_.size_bytes - read_);
-    buffer_.resize(had + static_cast<size_t>(piece));
-    const ssize_t n =
-        pread(fd_, buffer_.data() + had, static_cast<size_t>(piece), read_);
-    buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      return absl::DataLossError(absl::StrCat(
-          Named(path_),
-          n < 0 ? absl::StrCat("cannot be read: ", std::strerror(errno))
-                : "has shrunk while it was read"));
-    }
-    read_ += n;
+    buffer_.resize(had + static_cast<size_t>(kReadBytes));
+    const absl::StatusOr<int64_t> n =
+        bytes_->Read(buffer_.data() + had, kReadBytes);
+    buffer_.resize(had + static_cast<size_t>(n.ok() ? *n : 0));
+    if (!n.ok()) return NamedStatus(path_, n.status());
+    ended_ = *n == 0;
   }
   return absl::OkStatus();
 }
@@ -106,7 +141,7 @@ absl::StatusOr<int64_t> SourceReader::EndOfPiece() {
                         static_cast<size_t>(begin_)));
   }
   for (int64_t wanted = kMinPieceBytes;;) {
-    CASTOR_RETURN_IF_ERROR(Fill(wanted));
+    CASTOR_RETURN_IF_ERROR(Fill(wanted + 1));
     const absl::string_view rest =
         absl::string_view(buffer_).substr(static_cast<size_t>(begin_));
     const auto last = rest.rfind('\n', static_cast<size_t>(wanted - 1));
@@ -114,14 +149,15 @@ absl::StatusOr<int64_t> SourceReader::EndOfPiece() {
       return begin_ + static_cast<int64_t>(last) + 1;
     }
     const auto size = static_cast<int64_t>(rest.size());
-    const bool is_rest = size <= wanted && read_ == stamp_.size_bytes;
+    const bool is_rest = size <= wanted && ended_;
     if (is_rest && size <= max_line_bytes_) return begin_ + size;
     if (wanted > max_line_bytes_) break;
     wanted = std::min(2 * wanted, max_line_bytes_ + 1);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(Named(path_), "line ", line_, " is longer than ",
-                   FormatBytes(max_line_bytes_), ": divide it into several"));
+      absl::StrCat("file \"", path_, "\", ", PlaceWord(path_), " ", line_,
+                   " is longer than ", FormatBytes(max_line_bytes_),
+                   ": divide it into several"));
 }
 
 absl::StatusOr<bool> SourceReader::Next(SourcePiece* piece) {
@@ -138,15 +174,24 @@ absl::StatusOr<bool> SourceReader::Next(SourcePiece* piece) {
   last_byte_ = piece->bytes.back();
   begin_ = end;
   given_ += static_cast<int64_t>(size);
-  piece->is_last = given_ == stamp_.size_bytes;
+  piece->is_last = ended_ && begin_ == static_cast<int64_t>(buffer_.size());
   line_ += std::count(piece->bytes.begin(), piece->bytes.end(), '\n');
   return true;
 }
 
 absl::StatusOr<absl::string_view> SourceReader::CheckContent() const {
   std::string head(kForeignContentBytes, '\0');
-  const ssize_t n = pread(fd_, head.data(), head.size(), 0);
-  head.resize(static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  const auto bytes = BytesOfFile(fd_, stamp_.size_bytes,
+                                 UnpackName(path_).compression, nullptr);
+  size_t had = 0;
+  while (had < head.size()) {
+    const absl::StatusOr<int64_t> n =
+        bytes->Read(head.data() + had, static_cast<int64_t>(head.size() - had));
+    if (!n.ok()) return NamedStatus(path_, n.status());
+    if (*n == 0) break;
+    had += static_cast<size_t>(*n);
+  }
+  head.resize(had);
   const absl::string_view page = WebPage(head);
   absl::string_view is = ForeignContent(head);
   if (is.empty()) is = WideText(head);

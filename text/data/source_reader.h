@@ -1,4 +1,4 @@
-// Reads a file of text or lines from its begin to its end, in pieces that can
+// Reads a file of text or records from its begin to its end, in pieces that can
 // be worked on independently.
 #ifndef CASTOR_TEXT_DATA_SOURCE_READER_H_
 #define CASTOR_TEXT_DATA_SOURCE_READER_H_
@@ -10,8 +10,27 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "text/data/source_bytes.h"
 
 namespace castor {
+
+// What a file holds, by the end of its name without that of its compression.
+enum class SourceContent : uint8_t {
+  kText,     // .txt: one document
+  kLines,    // .jsonl: records, one a line
+  kList,     // .json: a list of records (record_lines.h)
+  kTable,    // .csv: records, after a row that names their keys (the same)
+  kTokens,   // .bin, .npy: tokens, not compressed
+  kUnknown,  // anything else
+};
+SourceContent ContentByName(absl::string_view path);
+// The ends of names that it knows, for messages.
+inline constexpr absl::string_view kDataEndings =
+    ".txt, .jsonl, .json, .csv (these also with .gz or .zst), .bin or .npy";
+
+// What a message calls the things by whose numbers it names a place in the
+// file at `path`: "line", or "record" where it is none by the line.
+absl::string_view PlaceWord(absl::string_view path);
 
 // What tells whether a file is still the one that was read.
 struct SourceStamp {
@@ -24,7 +43,8 @@ struct SourceStamp {
 // How a file is cut into pieces.
 enum class SourceCut : uint8_t {
   kText,   // as text_cut.h says
-  kLines,  // whole lines; all lines but the last end with '\n'
+  kLines,  // whole lines; all lines but the last end with '\n'. Those of a list
+           // and of a table are as record_lines.h makes them
 };
 
 // Lines may be so long, so that what is read at once is bounded.
@@ -41,8 +61,8 @@ struct SourcePiece {
 // Not thread-safe.
 class SourceReader {
  public:
-  // NotFound: no such file. InvalidArgument: no regular file, or an empty one,
-  // with what it is.
+  // What is compressed by its name is unpacked. NotFound: no such file.
+  // InvalidArgument: no regular file, or an empty one, with what it is.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
       const std::string& path, SourceCut cut,
       int64_t max_line_bytes = kMaxLineBytes);
@@ -54,8 +74,9 @@ class SourceReader {
   const SourceStamp& stamp() const { return stamp_; }  // when it was opened
 
   // False: there is no more. InvalidArgument: a line longer than
-  // max_line_bytes, with its number. DataLoss: the disk cannot read the file,
-  // or it is not as long as it was.
+  // max_line_bytes, with its number; or what the file is made of cannot be
+  // unpacked or made lines of (source_bytes.h, record_lines.h). DataLoss: the
+  // disk cannot read the file, or it is not as long as it was.
   absl::StatusOr<bool> Next(SourcePiece* piece);
 
   // InvalidArgument: by its first bytes the file holds something else than text
@@ -66,9 +87,10 @@ class SourceReader {
   // DataLoss: the file was written to since it was opened.
   absl::Status CheckUnchanged() const;
 
-  // The checksum (XXH3-64) of all that Next has given, and how much that was.
+  // The checksum (XXH3-64) of all that Next has given.
   uint64_t checksum() const;
-  int64_t bytes_given() const { return given_; }
+  // How many of the file's own bytes were read, of stamp().size_bytes.
+  int64_t bytes_taken() const { return taken_; }
 
  private:
   struct Hash;
@@ -83,9 +105,11 @@ class SourceReader {
   const SourceCut cut_;
   const int64_t max_line_bytes_;
   const std::unique_ptr<Hash> hash_;
+  const std::unique_ptr<SourceBytes> bytes_;
   std::string buffer_;  // read, of which `begin_` bytes are given
   int64_t begin_ = 0;
-  int64_t read_ = 0;
+  bool ended_ = false;  // no more can be read into the buffer
+  int64_t taken_ = 0;
   int64_t given_ = 0;
   int64_t line_ = 1;
   char last_byte_ = '\n';  // of what is given

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -101,6 +104,103 @@ TEST_F(SourceReaderTest, RefusesWhatIsNoFileOfBytes) {
   ASSERT_EQ(unlink(Path().c_str()), 0);
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument);
+}
+
+std::string Gzip(const std::string& text) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8,
+                         Z_DEFAULT_STRATEGY),
+            Z_OK);
+  std::string packed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+// With a checksum, as by the program zstd.
+std::string Zstd(const std::string& text) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  const size_t size = ZSTD_compress2(context, packed.data(), packed.size(),
+                                     text.data(), text.size());
+  EXPECT_FALSE(ZSTD_isError(size));
+  ZSTD_freeCCtx(context);
+  packed.resize(size);
+  return packed;
+}
+
+class CompressedTest : public testing::TestWithParam<const char*> {
+ protected:
+  static std::string Pack(const std::string& text) {
+    return GetParam() == std::string(".gz") ? Gzip(text) : Zstd(text);
+  }
+  std::string Path() { return directory_.path() + "/a.txt" + GetParam(); }
+  // All that a reader of the file gives, with its error or "".
+  std::pair<std::string, std::string> ReadAll(const std::string& packed) {
+    WriteFile(Path(), packed);
+    auto reader = SourceReader::Open(Path(), SourceCut::kText);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    std::string all;
+    for (SourcePiece piece;;) {
+      const auto more = (*reader)->Next(&piece);
+      if (!more.ok()) {
+        EXPECT_EQ(more.status().code(), absl::StatusCode::kInvalidArgument);
+        return {all, std::string(more.status().message())};
+      }
+      if (!*more) {
+        EXPECT_TRUE(all.empty() || piece.is_last);
+        EXPECT_EQ((*reader)->bytes_taken(),
+                  static_cast<int64_t>(packed.size()));
+        return {all, ""};
+      }
+      all += piece.bytes;
+    }
+  }
+
+  TemporaryDirectory directory_;
+};
+INSTANTIATE_TEST_SUITE_P(Each, CompressedTest, testing::Values(".gz", ".zst"));
+
+TEST_P(CompressedTest, GivesWhatWasCompressed) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i)
+    absl::StrAppend(&text, i * 7919 % 10007, " ");
+  EXPECT_TRUE(ReadAll(Pack(text)).first == text);
+  EXPECT_EQ(ReadAll(Pack("short")).first, "short");
+  // As "cat a.gz b.gz" makes it.
+  EXPECT_EQ(ReadAll(Pack("one, ") + Pack("") + Pack("two")).first, "one, two");
+  // A little of what is packed becomes much.
+  const std::string zeros(4'000'000, '0');
+  EXPECT_TRUE(ReadAll(Pack(zeros)).first == zeros);
+}
+
+TEST_P(CompressedTest, RefusesWhatIsDamaged) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i)
+    absl::StrAppend(&text, i * 7919 % 10007, " ");
+  const std::string packed = Pack(text);
+  for (const size_t size :
+       {size_t{1}, size_t{3}, packed.size() / 2, packed.size() - 1}) {
+    EXPECT_THAT(ReadAll(packed.substr(0, size)).second,
+                HasSubstr("file \"" + Path() + "\" is cut off"))
+        << size;
+  }
+  EXPECT_THAT(ReadAll(packed + packed.substr(0, 9)).second,
+              HasSubstr("is cut off"));
+  std::string changed = packed;
+  for (size_t i = 200; i < 260; ++i) changed[i] = static_cast<char>(i);
+  EXPECT_THAT(ReadAll(changed).second, HasSubstr("file \"" + Path() +
+                                                 "\" cannot be unpacked as a "
+                                                 "file of "));
+  EXPECT_THAT(ReadAll("plain text").second, HasSubstr("cannot be unpacked"));
+  EXPECT_THAT(ReadAll(packed + "and more than that").second,
+              HasSubstr("cannot be unpacked"));
 }
 
 }  // namespace

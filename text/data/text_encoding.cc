@@ -19,7 +19,12 @@ TextEncoding ByteEncoding() {
           .before = {},
           .after = {},
           .begin_token = "",
+          .end_text = "",
           .end_looked_for = "bytes have none",
+          .decode =
+              [](absl::Span<const int32_t> ids) {
+                return std::string(ids.begin(), ids.end());
+              },
           .vocabulary = 256};
 }
 

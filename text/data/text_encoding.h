@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace castor {
 
@@ -28,8 +30,14 @@ struct TextEncoding {
   // What ends a document among others, unless it ends with it already; -1:
   // nothing does.
   int32_t end_of_document = -1;
+  // The text of that token, which is encoded as it where it stands in a text;
+  // "": there is none.
+  std::string end_text;
   // Where there is no end_of_document: where one was looked for, for the user.
   std::string end_looked_for;
+  // The text of tokens, special ones included, for the user; null: unknown.
+  std::function<absl::StatusOr<std::string>(absl::Span<const int32_t> ids)>
+      decode;
   // Where a long text is cut before a space (text_cut.h), whether the space
   // belongs to the second part, or is what a tokenizer puts before each text
   // and so must be left out.

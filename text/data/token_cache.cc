@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -286,24 +287,32 @@ absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
   return lengths;
 }
 
-// The place in the line of the first label that counts; -1: there is none.
-absl::StatusOr<int64_t> TokenCache::FirstLabel(const Record& record,
-                                               KeptBlock& kept) const {
+// The labels of a line that count: how many there are among its first `tokens`
+// tokens, and the first one, wherever it is.
+absl::StatusOr<TokenCache::RecordLabels> TokenCache::LabelsOf(
+    const Record& record, int64_t tokens, KeptBlock& kept) const {
+  const int64_t within = std::min(tokens, record.tokens);
   // No token is kNoTarget.
-  if (!record.has_labels) return record.tokens > 1 ? 1 : -1;
+  if (!record.has_labels) {
+    return RecordLabels{.first = record.tokens > 1 ? 1 : -1,
+                        .count = within - 1};
+  }
+  RecordLabels found;
   int32_t labels[256];
-  for (int64_t at = 1; at < record.tokens;) {
-    const int64_t count =
-        std::min<int64_t>(std::size(labels), record.tokens - at);
+  for (int64_t at = 1;
+       at < within || (at < record.tokens && found.first < 0);) {
+    const int64_t end = at < within ? within : record.tokens;
+    const int64_t count = std::min<int64_t>(std::size(labels), end - at);
     CASTOR_RETURN_IF_ERROR(ReadChecked(record.begin + 4 * (record.tokens + at),
                                        4 * count, labels, kept));
-    const int32_t* const found =
-        std::find_if(labels, labels + count,
-                     [](int32_t label) { return label != kNoTarget; });
-    if (found != labels + count) return at + (found - labels);
+    for (int64_t i = 0; i < count; ++i) {
+      if (labels[i] == kNoTarget) continue;
+      if (found.first < 0) found.first = at + i;
+      if (at < within) ++found.count;
+    }
     at += count;
   }
-  return -1;
+  return found;
 }
 
 absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
@@ -315,14 +324,22 @@ absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
   LabelCount result;
   CASTOR_RETURN_IF_ERROR(ForEachRecord(
       begin, end, stride, [&](const Record& record) -> absl::Status {
-        CASTOR_ASSIGN_OR_RETURN(const int64_t label, FirstLabel(record, kept));
+        CASTOR_ASSIGN_OR_RETURN(const RecordLabels labels,
+                                LabelsOf(record, tokens, kept));
         ++result.samples;
-        if (label > 0 && label < tokens) return absl::OkStatus();
+        result.labels += labels.count;
+        if (labels.count > 0) return absl::OkStatus();
         ++result.unlabelled;
-        result.never += label < 0;
-        result.reach = std::max(result.reach, label + 1);
+        result.never += labels.first < 0;
+        result.reach = std::max(result.reach, labels.first + 1);
         return absl::OkStatus();
       }));
+  result.is_part = result.samples < end - begin;
+  if (result.is_part) {
+    result.labels = std::llround(static_cast<double>(result.labels) *
+                                 static_cast<double>(end - begin) /
+                                 static_cast<double>(result.samples));
+  }
   return result;
 }
 

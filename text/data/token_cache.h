@@ -49,8 +49,9 @@ class TokenCache {
   // to their first `tokens` tokens.
   absl::StatusOr<SampleLengths> CountTokens(int64_t begin, int64_t end,
                                             int64_t tokens) const;
-  // A cache of lines tells how many of the lines [begin, end) have no label
-  // among those of their first `tokens` tokens that count: all but the first.
+  // A cache of lines tells how many labels count of the first `tokens` tokens
+  // of the lines [begin, end), those of a line's first token excepted, and how
+  // many lines have none of them.
   // It looks at every so many groups alone where the body has more than
   // `most_bytes`.
   absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
@@ -78,8 +79,12 @@ class TokenCache {
   absl::Status ReadChecked(int64_t at, int64_t size_bytes, void* out) const;
   absl::Status ReadChecked(int64_t at, int64_t size_bytes, void* out,
                            KeptBlock& kept) const;
-  absl::StatusOr<int64_t> FirstLabel(const Record& record,
-                                     KeptBlock& kept) const;
+  struct RecordLabels {
+    int64_t first = -1;  // the place in the line; -1: there is none
+    int64_t count = 0;   // among its first tokens
+  };
+  absl::StatusOr<RecordLabels> LabelsOf(const Record& record, int64_t tokens,
+                                        KeptBlock& kept) const;
   absl::Status ReadBlock(int64_t block, char* out) const;
   absl::StatusOr<Record> RecordBetween(const int64_t* marks,
                                        int64_t line) const;

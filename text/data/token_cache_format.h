@@ -25,6 +25,8 @@ namespace castor {
 static_assert(std::endian::native == std::endian::little,
               "token caches are read as they are");
 
+// What stands between the name of a data file and a cache's key.
+inline constexpr char kTokenCacheInfix[] = ".castor-tokens-";
 inline constexpr char kTokenCacheMagic[] = "castortk";  // 8, without its zero
 inline constexpr uint32_t kTokenCacheVersion = 1;
 inline constexpr int64_t kBlockBytes = int64_t{1} << 16;

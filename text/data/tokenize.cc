@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "text/data/json_line.h"
+#include "text/data/record_format.h"
 #include "text/data/text_cut.h"
 
 namespace castor {
@@ -68,7 +69,7 @@ struct PieceTokens {
 };
 
 std::string PlaceOf(const std::string& path, int64_t line) {
-  return absl::StrCat("file \"", path, "\", line ", line);
+  return absl::StrCat("file \"", path, "\", ", PlaceWord(path), " ", line);
 }
 
 bool IsBlank(absl::string_view line) {
@@ -133,7 +134,7 @@ absl::Status Tokenizing::Run() {
       CASTOR_RETURN_IF_ERROR(Write(result));
     }
     if (options_.progress) {
-      options_.progress(reader_.bytes_given(), reader_.stamp().size_bytes);
+      options_.progress(reader_.bytes_taken(), reader_.stamp().size_bytes);
     }
   }
   if (options_.kind != SourceKind::kText && writer_.lines() == 0) {
@@ -150,11 +151,14 @@ absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
                                        PieceTokens* out) const {
   if (options_.kind == SourceKind::kText) return TokenizeText(piece, out);
   const bool as_text = options_.kind == SourceKind::kTextLines;
+  const bool is_example = options_.kind == SourceKind::kExamples;
   JsonLine line;
   return ForEachLine(
       piece, [&](absl::string_view text, int64_t number) -> absl::Status {
         if (IsBlank(text)) return absl::OkStatus();
-        absl::Status status = ReadJsonLine(text, &line);
+        absl::Status status = is_example
+                                  ? ReadExample(text, *options_.examples, &line)
+                                  : ReadJsonLine(text, options_.keys, &line);
         if (status.ok() && line.has_ids == as_text) {
           status = absl::InvalidArgumentError(
               as_text
@@ -246,7 +250,7 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
     if (unused_told_.insert(key).second) options_.unused_key(key, line);
   }
   const absl::Span<const int32_t> values = piece.values;
-  if (options_.kind != SourceKind::kTokenLines) {
+  if (!HasSamples(options_.kind)) {
     // What the width of the cache's tokens follows from.
     CASTOR_CHECK(piece.largest < options_.encoding->vocabulary);
     writer_.AddDocuments(piece.documents);
@@ -266,10 +270,36 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
 
 }  // namespace
 
-absl::StatusOr<LinesKind> KindOfLines(const std::string& path) {
+absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
+                                         const RecordKeys& keys,
+                                         std::optional<RecordFormat> given) {
   CASTOR_ASSIGN_OR_RETURN(const auto reader,
                           SourceReader::Open(path, SourceCut::kLines));
   CASTOR_RETURN_IF_ERROR(reader->CheckContent().status());
+  const auto look =
+      [&](absl::string_view text) -> absl::StatusOr<FoundRecords> {
+    FoundRecords found;
+    std::vector<std::string> names;
+    const absl::StatusOr<RecordFormat> format =
+        FormatOfRecord(text, keys, &names);
+    if (!given.has_value()) CASTOR_RETURN_IF_ERROR(format.status());
+    found.format = given.has_value() ? *given : *format;
+    const std::vector<absl::string_view> known = KeysOf(found.format);
+    if (found.format == RecordFormat::kText ||
+        found.format == RecordFormat::kTokens) {
+      JsonLine line;
+      CASTOR_RETURN_IF_ERROR(ReadJsonLine(text, keys, &line));
+      found.unused = std::move(line.unused);
+      return found;
+    }
+    for (std::string& name : names) {
+      if (std::find(known.begin(), known.end(), keys.KnownOf(name)) ==
+          known.end()) {
+        found.unused.push_back(std::move(name));
+      }
+    }
+    return found;
+  };
   SourcePiece piece;
   for (;;) {
     CASTOR_ASSIGN_OR_RETURN(const bool more, reader->Next(&piece));
@@ -278,19 +308,15 @@ absl::StatusOr<LinesKind> KindOfLines(const std::string& path) {
           absl::StrCat("file \"", path, "\" has blank lines only"));
     }
     // What ends the loop over the piece is no error where a line was found.
-    JsonLine line;
-    bool found = false;
-    const absl::Status status = ForEachLine(
+    std::optional<FoundRecords> found;
+    CASTOR_RETURN_IF_ERROR(ForEachLine(
         piece, [&](absl::string_view text, int64_t number) -> absl::Status {
-          if (found || IsBlank(text)) return absl::OkStatus();
-          found = true;
-          return Annotate(PlaceOf(path, number), ReadJsonLine(text, &line));
-        });
-    CASTOR_RETURN_IF_ERROR(status);
-    if (!found) continue;
-    return LinesKind{
-        .kind = line.has_ids ? SourceKind::kTokenLines : SourceKind::kTextLines,
-        .unused = std::move(line.unused)};
+          if (found.has_value() || IsBlank(text)) return absl::OkStatus();
+          absl::StatusOr<FoundRecords> looked = look(text);
+          if (looked.ok()) found = *std::move(looked);
+          return Annotate(PlaceOf(path, number), looked.status());
+        }));
+    if (found.has_value()) return *std::move(found);
   }
 }
 
@@ -298,7 +324,9 @@ absl::Status Tokenize(const TokenizeOptions& options, SourceReader* reader,
                       TokenCacheWriter* writer) {
   CASTOR_CHECK(options.threads >= 1 &&
                (options.encoding != nullptr) ==
-                   (options.kind != SourceKind::kTokenLines));
+                   (options.kind != SourceKind::kTokenLines) &&
+               (options.examples != nullptr) ==
+                   (options.kind == SourceKind::kExamples));
   return Tokenizing(options, reader, writer).Run();
 }
 
@@ -314,8 +342,9 @@ absl::Status CheckVocabulary(const TokenizeOptions& options,
   }
   return absl::InvalidArgumentError(absl::StrCat(
       options.encoding->name, " gives token ", largest_token, " in file \"",
-      path, "\" (", options.kind == SourceKind::kText ? "from line " : "line ",
-      line, options.kind == SourceKind::kText ? " on" : "",
+      path, "\" (", options.kind == SourceKind::kText ? "from " : "",
+      PlaceWord(path), " ", line,
+      options.kind == SourceKind::kText ? " on" : "",
       "), but model.vocab_size is ", options.vocabulary,
       ": tokenizer and model are not of one vocabulary"));
 }

@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "text/data/example.h"
+#include "text/data/record_keys.h"
 #include "text/data/source_reader.h"
 #include "text/data/text_encoding.h"
 #include "text/data/token_cache_format.h"
@@ -21,26 +24,35 @@ enum class SourceKind : uint8_t {
   kText,        // one document
   kTextLines,   // JSON lines with "text": a document each
   kTokenLines,  // JSON lines with "input_ids": a sample each
+  kExamples,    // other records: a sample each, as example.h makes it
 };
 
-struct LinesKind {
-  SourceKind kind = SourceKind::kTextLines;
-  std::vector<std::string> unused = {};  // JsonLine::unused of the line
+struct FoundRecords {
+  RecordFormat format = RecordFormat::kText;
+  std::vector<std::string> unused = {};  // JsonLine::unused of the first one
 };
 
-// Which JSON lines the file at `path` has: what its first line has that is not
-// blank. InvalidArgument: that line is bad, or there is none; and as
-// SourceReader.
-absl::StatusOr<LinesKind> KindOfLines(const std::string& path);
+// What the records of the file at `path` are: `given`, or what the first line
+// has that is not blank. InvalidArgument: that line is bad, or there is none;
+// and as SourceReader.
+absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
+                                         const RecordKeys& keys,
+                                         std::optional<RecordFormat> given);
+
+// Whether each record is a sample with labels, not part of a run of tokens.
+constexpr bool HasSamples(SourceKind kind) {
+  return kind == SourceKind::kTokenLines || kind == SourceKind::kExamples;
+}
 
 constexpr TokenCacheKind CacheKindOf(SourceKind kind) {
-  return kind == SourceKind::kTokenLines ? TokenCacheKind::kLines
-                                         : TokenCacheKind::kTokens;
+  return HasSamples(kind) ? TokenCacheKind::kLines : TokenCacheKind::kTokens;
 }
 
 struct TokenizeOptions {
   SourceKind kind = SourceKind::kText;
   const TextEncoding* encoding = nullptr;  // null with kTokenLines
+  RecordKeys keys = {};                    // of kTextLines and kTokenLines
+  const ExampleRules* examples = nullptr;  // of kExamples, null with others
   int64_t vocabulary = 0;                  // the model's
   int threads = 1;
   // Called now and then with how much of the source has been worked on.

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -237,19 +238,45 @@ TEST_F(TokenizeTest, RefusesATokenizerOfAnotherVocabulary) {
                       "not of one vocabulary")));
 }
 
-TEST_F(TokenizeTest, SeesWhichLinesAFileHas) {
-  const auto kind = [&](const std::string& text) {
+TEST_F(TokenizeTest, SeesWhichRecordsAFileHas) {
+  const auto find = [&](const std::string& text,
+                        std::optional<RecordFormat> given = std::nullopt,
+                        const RecordKeys& keys = RecordKeys()) {
     WriteFile(Path("lines"), text);
-    return KindOfLines(Path("lines"));
+    return FindRecords(Path("lines"), keys, given);
   };
-  EXPECT_EQ(kind("\n \n{\"text\": \"a\"}\n{")->kind, SourceKind::kTextLines);
-  EXPECT_EQ(kind("{\"text\": \"a\", \"input_ids\": [1]}")->kind,
-            SourceKind::kTokenLines);
-  EXPECT_THAT(std::string(kind("\n\nx\n").status().message()),
-              HasSubstr("lines\", line 3: no valid JSON"));
-  EXPECT_THAT(std::string(kind("\n\n").status().message()),
-              HasSubstr("blank lines only"));
-  EXPECT_THAT(std::string(kind("").status().message()), HasSubstr("is empty"));
+  const auto error = [&](const std::string& text) {
+    return std::string(find(text).status().message());
+  };
+  EXPECT_EQ(find("\n \n{\"text\": \"a\"}\n{")->format, RecordFormat::kText);
+  EXPECT_EQ(find("{\"text\": \"a\", \"input_ids\": [1]}")->format,
+            RecordFormat::kTokens);
+  EXPECT_EQ(find(R"({"messages": []})")->format, RecordFormat::kMessages);
+  EXPECT_EQ(find(R"({"conversations": [{"from": "text"}]})")->format,
+            RecordFormat::kConversations);
+  EXPECT_EQ(find(R"({"output": 3, "instruction": 4})")->format,
+            RecordFormat::kInstruction);
+  const auto prompt = find(R"({"prompt": {"text": 1}, "id": 3, "tools": 0})");
+  EXPECT_EQ(prompt->format, RecordFormat::kPrompt);
+  EXPECT_THAT(prompt->unused, ElementsAre("id"));
+  // A key by another name, and one that has another meaning here.
+  const RecordKeys keys({{"text", "content"}, {"prompt", "text"}});
+  EXPECT_EQ(find(R"({"content": "a"})", std::nullopt, keys)->format,
+            RecordFormat::kText);
+  EXPECT_EQ(find(R"({"text": "a"})", std::nullopt, keys)->format,
+            RecordFormat::kPrompt);
+  const std::string both =
+      R"({"instruction": "a", "text": "b", "output": "c"})";
+  EXPECT_THAT(error(both),
+              HasSubstr("line 1: has \"text\" and \"instruction\": say by "
+                        "data.format which of them is learned from"));
+  EXPECT_EQ(find(both, RecordFormat::kInstruction)->format,
+            RecordFormat::kInstruction);
+  EXPECT_THAT(error(R"({"mesages": []})"),
+              HasSubstr("unknown key \"mesages\": is \"messages\" meant?"));
+  EXPECT_THAT(error("\n\nx\n"), HasSubstr("lines\", line 3: no valid JSON"));
+  EXPECT_THAT(error("\n\n"), HasSubstr("blank lines only"));
+  EXPECT_THAT(error(""), HasSubstr("is empty"));
 }
 
 }  // namespace

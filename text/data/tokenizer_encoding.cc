@@ -20,8 +20,12 @@ using text::Tokenizer;
 absl::Status FindEndOfDocument(const std::string& directory,
                                const Tokenizer& tokenizer,
                                TextEncoding* encoding) {
+  const auto set = [&](int32_t id) {
+    encoding->end_of_document = id;
+    encoding->end_text = tokenizer.TokenOf(id).value_or("");
+  };
   if (tokenizer.end_token().has_value()) {
-    encoding->end_of_document = *tokenizer.end_token();
+    set(*tokenizer.end_token());
     return absl::OkStatus();
   }
   encoding->end_looked_for =
@@ -33,7 +37,7 @@ absl::Status FindEndOfDocument(const std::string& directory,
                             text::EndTokensIn(directory, name));
     for (const int32_t id : ends) {
       if (tokenizer.TokenOf(id).has_value()) {
-        encoding->end_of_document = id;
+        set(id);
         return absl::OkStatus();
       }
       absl::StrAppend(&encoding->end_looked_for, "; the tokenizer has no ", id,
@@ -57,6 +61,9 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
         tokenizer->TokenOf(encoding.before.back()).value_or("");
   }
   CASTOR_RETURN_IF_ERROR(FindEndOfDocument(directory, *tokenizer, &encoding));
+  encoding.decode = [tokenizer](absl::Span<const int32_t> ids) {
+    return tokenizer->Decode(ids, /*skip_special_tokens=*/false);
+  };
   encoding.encode = [tokenizer = std::move(tokenizer)](
                         absl::string_view text, std::vector<int32_t>* ids) {
     return tokenizer->Encode(text, {.add_special_tokens = false}, ids);

@@ -1,0 +1,95 @@
+// Makes tokens of a record that is a sample of its own, and labels that say
+// what of it is learned, as TRL's SFTTrainer does (1.16):
+//
+//   text          {"text": "..."}: all is learned
+//   prompt        {"prompt": "...", "completion": "..."}, both texts or both
+//                 lists of messages
+//   instruction   {"instruction": "...", "input": "...", "output": "..."}: the
+//                 prompt of Stanford's Alpaca, and its output as completion
+//   messages      {"messages": [{"role": "user", "content": "..."}, ...]}, with
+//                 "tools" if there are any
+//   conversations {"conversations": [{"from": "human", "value": "..."}, ...]}
+//
+// Texts and completions end with the tokenizer's end token; they are given it
+// where they do not. Conversations are what the chat template makes of them.
+//
+// LossOn::kCompletion: learned is what follows the tokens that the prompt alone
+// has in common with prompt and completion together. Where a prompt ends within
+// a token, that token is learned.
+//
+// LossOn::kAssistant: learned is what the template's {% generation %} blocks
+// have made. A template without them is asked for the conversation up to each
+// turn of the assistant, with the begin of that turn, and for the same with the
+// turn: what the second has more than the first is learned. Both must be begins
+// of the whole. A token that is part of it at one end is learned whole.
+#ifndef CASTOR_TEXT_DATA_EXAMPLE_H_
+#define CASTOR_TEXT_DATA_EXAMPLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json_reader.h"
+#include "run/config/data_config.h"
+#include "text/data/json_line.h"
+#include "text/data/record_keys.h"
+#include "text/data/text_encoding.h"
+
+namespace castor {
+
+// A conversation as text.
+struct RenderedChat {
+  std::string text;
+  // The bytes [first, second) of `text` that the assistant has said, as the
+  // template marks them; in their order.
+  std::vector<std::pair<int64_t, int64_t>> generated;
+};
+
+// A chat template. Immutable; any number of threads.
+struct ChatRendering {
+  // `messages` and `tools` are lists; there are no tools where the second is
+  // null. InvalidArgument: the template refuses them, or cannot be followed.
+  std::function<absl::StatusOr<RenderedChat>(const OrderedJson& messages,
+                                             const OrderedJson& tools,
+                                             bool add_generation_prompt)>
+      render;
+  // Whether the template marks what the assistant says.
+  bool marks_generation = false;
+  // This is the checksum of all that the template was made from.
+  uint64_t checksum = 0;
+};
+
+struct ExampleRules {
+  RecordFormat format = RecordFormat::kText;  // not kTokens
+  LossOn loss_on = LossOn::kAll;
+  RecordKeys keys;
+  const TextEncoding* encoding = nullptr;
+  // Null: there is none, and a record that wants one is refused.
+  const ChatRendering* chat = nullptr;
+  // Why there is none, for the user.
+  std::string no_chat;
+};
+
+// What is learned of such records where nothing else is said.
+LossOn DefaultLossOn(RecordFormat format);
+
+// InvalidArgument: records of `format` have nothing that `loss_on` names.
+absl::Status CheckLossOn(RecordFormat format, LossOn loss_on);
+
+// Different rules have different keys, whatever the encoding is.
+uint64_t KeyOf(const ExampleRules& rules);
+
+// Reads the record on `line` into ids, labels and `unused` of *out.
+// InvalidArgument: it is no such record, with what is wrong; or its text cannot
+// be encoded, or the template refuses it.
+absl::Status ReadExample(absl::string_view line, const ExampleRules& rules,
+                         JsonLine* out);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_EXAMPLE_H_

@@ -1,0 +1,30 @@
+// The files that a source of data names.
+#ifndef CASTOR_TEXT_DATA_FIND_FILES_H_
+#define CASTOR_TEXT_DATA_FIND_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace castor {
+
+struct FoundFiles {
+  std::vector<std::string> paths;
+  int64_t passed_over =
+      0;  // files of a folder that hold no data by their names
+};
+
+// Where `path` is a folder: its files whose names say that they hold data
+// (ContentByName), without those of its own folders. Where nothing has that
+// name and it has one of * ? [: the files whose names match, as a shell has it.
+// Else `path` itself, whether it is there or not. Files stand in the order of
+// their names' bytes; hidden ones and token caches are never among those of a
+// folder or a pattern.
+//
+// InvalidArgument: there is no such file. Others: the folder cannot be read.
+absl::StatusOr<FoundFiles> FindFiles(const std::string& path);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_FIND_FILES_H_
