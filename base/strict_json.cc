@@ -23,17 +23,11 @@ absl::string_view Plain(absl::string_view what) {
              : what;
 }
 
+using Json = nlohmann::json;
+
 // Builds the value as the parser reports it; the parser itself keeps its state
 // in a vector, so that depth costs no stack.
-template <typename Json>
 class Builder : public nlohmann::json_sax<Json> {
-  using Sax = nlohmann::json_sax<Json>;
-  using typename Sax::binary_t;
-  using typename Sax::number_float_t;
-  using typename Sax::number_integer_t;
-  using typename Sax::number_unsigned_t;
-  using typename Sax::string_t;
-
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
 
@@ -53,10 +47,6 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return Close(); }
 
   bool key(string_t& name) override {
-    if (static_cast<int64_t>(open_.back()->size()) >= limits_.max_keys) {
-      return Refuse(
-          absl::StrCat("an object of more than ", limits_.max_keys, " keys"));
-    }
     auto [place, is_new] = open_.back()->emplace(name, nullptr);
     if (!is_new) {
       return Refuse(absl::StrCat("the key ", QuotedForMessage(name),
@@ -134,32 +124,22 @@ class Builder : public nlohmann::json_sax<Json> {
   std::string error_;
 };
 
-template <typename Json>
-absl::StatusOr<Json> Parse(absl::string_view text, const JsonLimits& limits) {
-  Builder<Json> builder(limits);
+}  // namespace
+
+absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
+                                               const JsonLimits& limits) {
+  Builder builder(limits);
   try {
     if (!Json::sax_parse(text.begin(), text.end(), &builder,
                          nlohmann::detail::input_format_t::json,
                          /*strict=*/true, limits.allow_comments)) {
       return absl::InvalidArgumentError(builder.error());
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: ", Plain(error.what())));
   }
   return std::move(builder.root());
-}
-
-}  // namespace
-
-absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
-                                               const JsonLimits& limits) {
-  return Parse<nlohmann::json>(text, limits);
-}
-
-absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(
-    absl::string_view text, const JsonLimits& limits) {
-  return Parse<nlohmann::ordered_json>(text, limits);
 }
 
 std::string QuotedForMessage(absl::string_view name) {

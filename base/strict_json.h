@@ -20,9 +20,6 @@ struct JsonLimits {
   // Limits objects, arrays and scalars together, and so the memory of the
   // result, to some 100 bytes each.
   int64_t max_values = 10'000'000;
-  // Limits the keys of one object. Where keys stand in their order, each new
-  // one is compared with all that are there.
-  int64_t max_keys = 10'000'000;
   // True if // and /* */ comments are skipped, false if they are errors as in
   // JSON.
   bool allow_comments = false;
@@ -33,10 +30,6 @@ struct JsonLimits {
 // that is no error of the text (base/enough_memory.h makes it a status).
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits = {});
-
-// The same, with the keys of objects in the order in which they stand.
-absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(
-    absl::string_view text, const JsonLimits& limits = {.max_keys = 4096});
 
 // Returns a name from a file for an error message: in double quotes, with bytes
 // that could disturb a terminal escaped, and cut if it is very long.

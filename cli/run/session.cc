@@ -22,6 +22,7 @@
 #include "run/checkpoint/run_identity.h"
 #include "run/optim/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
+#include "text/data/chat_encoding.h"
 #include "text/data/open_data.h"
 #include "text/data/tokenizer_encoding.h"
 
@@ -50,6 +51,7 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
                    .model_directory = config.model.directory(),
                    .sizes_only = config.model.pretrained.empty(),
                    .load_tokenizer = LoadTextEncoding,
+                   .load_template = LoadChatEncoding,
                    .say =
                        [&](absl::string_view line) {
                          if (options.say) options.say(line);

@@ -10,8 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
+#include "base/strict_ordered_json.h"
 #include "runtime/data/data_set.h"
+#include "text/chat/conversation.h"
 #include "text/data/record_format.h"
 
 namespace castor {
@@ -21,9 +22,9 @@ namespace {
 // was kept of records before is not taken for it.
 constexpr uint64_t kExampleRules = 1;
 
-// Conversations have few values, and tools are nested a little.
-constexpr JsonLimits kLimits = {
-    .max_depth = 64, .max_values = 1'000'000, .max_keys = 4096};
+// Conversations have few values, and tools are nested a little. Keys in their
+// order are found one by one, so that an object of very many takes long.
+constexpr JsonLimits kLimits = {.max_depth = 64, .max_values = 50'000};
 
 // How many tokens `a` and `b` begin with that are the same.
 size_t CommonBegin(const std::vector<int32_t>& a,
@@ -50,7 +51,7 @@ class Record {
       : rules_(rules), out_(*out) {}
 
   absl::Status Read(absl::string_view line) {
-    CASTOR_ASSIGN_OR_RETURN(json_, ParseOrderedJson(line, kLimits));
+    CASTOR_ASSIGN_OR_RETURN(json_, ParseStrictOrderedJson(line, kLimits));
     if (!json_.is_object()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "expected an object, found a value of type ", json_.type_name()));
@@ -159,18 +160,20 @@ class Record {
                        "as ",
                        NameOf("prompt"), " is one"));
     }
-    CASTOR_ASSIGN_OR_RETURN(OrderedJson messages, Messages("prompt"));
-    CASTOR_ASSIGN_OR_RETURN(const OrderedJson answers, Messages("completion"));
-    CASTOR_ASSIGN_OR_RETURN(const OrderedJson tools, Tools());
-    CASTOR_ASSIGN_OR_RETURN(const RenderedChat asked,
-                            Render(messages, tools, true));
-    for (const OrderedJson& answer : answers) messages.push_back(answer);
-    if (rules_.loss_on != LossOn::kCompletion) {
-      return SetConversation(messages, tools);
+    CASTOR_ASSIGN_OR_RETURN(text::Conversation chat, ChatOf(*prompt));
+    CASTOR_ASSIGN_OR_RETURN(const text::Conversation answer,
+                            ChatOf(*completion));
+    std::string asked;
+    if (rules_.loss_on == LossOn::kCompletion) {
+      CASTOR_ASSIGN_OR_RETURN(RenderedChat rendered, Render(chat, true));
+      asked = std::move(rendered.text);
     }
-    CASTOR_ASSIGN_OR_RETURN(const RenderedChat whole,
-                            Render(messages, tools, false));
-    return SetCompletion(asked.text, whole.text, /*is_chat=*/true);
+    for (const OrderedJson& message : answer.messages) {
+      chat.messages.push_back(message);
+    }
+    if (rules_.loss_on != LossOn::kCompletion) return SetConversation(chat);
+    CASTOR_ASSIGN_OR_RETURN(const RenderedChat whole, Render(chat, false));
+    return SetCompletion(asked, whole.text, /*is_chat=*/true);
   }
 
   absl::Status SetCompletion(const std::string& prompt,
@@ -207,127 +210,79 @@ class Record {
     return SetCompletion(prompt, Ended(prompt + output), /*is_chat=*/false);
   }
 
-  // The list of messages at a key, each with "role" and "content".
-  absl::StatusOr<OrderedJson> Messages(absl::string_view known) const {
-    const std::string key = NameOf(known);
-    const OrderedJson* value = Find(known);
-    if (value == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(key, ": is missing"));
+  // The conversation of a list of messages, with what else the record has for a
+  // template.
+  absl::StatusOr<text::Conversation> ChatOf(const OrderedJson& messages) const {
+    // Some files have OpenAI's messages under ShareGPT's key, or the reverse.
+    const bool from = messages.is_array() && !messages.empty() &&
+                      messages[0].is_object() && messages[0].contains("from");
+    OrderedJson record = {{from ? "conversations" : "messages", messages}};
+    for (const char* key : {"tools", "documents", "chat_template_kwargs"}) {
+      const OrderedJson* value = Find(key);
+      if (value != nullptr) record[key] = *value;
     }
-    if (!value->is_array()) return Wrong(key, "a list of messages", *value);
-    if (value->empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(key, ": has no message"));
-    }
-    OrderedJson messages = *value;
-    for (size_t i = 0; i < messages.size(); ++i) {
-      CASTOR_RETURN_IF_ERROR(
-          ReadMessage(absl::StrCat(key, "[", i, "]"), &messages[i]));
-    }
-    return messages;
+    return text::ReadConversation(record);
   }
 
-  // Makes a message of ShareGPT's, with "from" and "value", one of OpenAI's.
-  static absl::Status ReadMessage(const std::string& place,
-                                  OrderedJson* message) {
-    if (!message->is_object()) {
-      return Wrong(place, "an object with \"role\" and \"content\"", *message);
-    }
-    constexpr std::pair<const char*, const char*> kNames[] = {
-        {"from", "role"}, {"value", "content"}};
-    for (const auto& [theirs, ours] : kNames) {
-      if (!message->contains(theirs) || message->contains(ours)) continue;
-      OrderedJson value = std::move((*message)[theirs]);
-      message->erase(theirs);
-      (*message)[ours] = std::move(value);
-    }
-    if (!message->contains("role") || !(*message)["role"].is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          place, ": has no \"role\" (nor \"from\") that is a string"));
-    }
-    constexpr std::pair<const char*, const char*> kRoles[] = {
-        {"human", "user"}, {"gpt", "assistant"}};
-    for (const auto& [theirs, ours] : kRoles) {
-      if ((*message)["role"] == theirs) (*message)["role"] = ours;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<OrderedJson> Tools() const {
-    const OrderedJson* value = Find("tools");
-    if (value == nullptr) return OrderedJson();
-    OrderedJson tools = *value;
-    // Tables of other programs can only hold them as text.
-    if (value->is_string()) {
-      const std::string text = value->get<std::string>();
-      if (text.empty()) return OrderedJson();
-      auto parsed = ParseOrderedJson(text, kLimits);
-      CASTOR_RETURN_IF_ERROR(Annotate(NameOf("tools"), parsed.status()));
-      tools = *std::move(parsed);
-    }
-    if (!tools.is_array()) return Wrong(NameOf("tools"), "a list", tools);
-    // Some templates speak of tools where there is a list of none.
-    return tools.empty() ? OrderedJson() : tools;
-  }
-
-  absl::StatusOr<RenderedChat> Render(const OrderedJson& messages,
-                                      const OrderedJson& tools,
+  absl::StatusOr<RenderedChat> Render(const text::Conversation& chat,
                                       bool add_generation_prompt) const {
     if (rules_.chat == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "is a conversation, and there is no chat template for it: ",
           rules_.no_chat));
     }
-    return rules_.chat->render(messages, tools, add_generation_prompt);
+    return rules_.chat->render(chat, add_generation_prompt);
   }
 
   absl::Status ReadConversation(absl::string_view known) {
-    CASTOR_ASSIGN_OR_RETURN(const OrderedJson messages, Messages(known));
-    CASTOR_ASSIGN_OR_RETURN(const OrderedJson tools, Tools());
-    return SetConversation(messages, tools);
+    const OrderedJson* messages = Find(known);
+    if (messages == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(NameOf(known), ": is missing"));
+    }
+    CASTOR_ASSIGN_OR_RETURN(const text::Conversation chat, ChatOf(*messages));
+    return SetConversation(chat);
   }
 
-  absl::Status SetConversation(const OrderedJson& messages,
-                               const OrderedJson& tools) {
-    CASTOR_ASSIGN_OR_RETURN(RenderedChat whole, Render(messages, tools, false));
+  absl::Status SetConversation(const text::Conversation& chat) {
+    CASTOR_ASSIGN_OR_RETURN(RenderedChat whole, Render(chat, false));
     CASTOR_RETURN_IF_ERROR(Encode(whole.text, /*is_chat=*/true, &out_.ids));
     if (rules_.loss_on == LossOn::kAll) return absl::OkStatus();
-    if (!rules_.chat->marks_generation) {
-      CASTOR_RETURN_IF_ERROR(FindTurns(messages, tools, &whole));
+    if (!whole.marks_generation) {
+      CASTOR_RETURN_IF_ERROR(FindTurns(chat, &whole));
     }
     StartLabels();
-    for (const auto& [begin, end] : whole.generated) {
-      CASTOR_RETURN_IF_ERROR(LearnBytes(whole.text, begin, end));
+    for (const text::jinja::TextSpan& span : whole.generated) {
+      CASTOR_RETURN_IF_ERROR(LearnBytes(whole.text, span.begin, span.end));
     }
     return absl::OkStatus();
   }
 
   // Finds, by the begins of the conversation, what the assistant says in it.
-  absl::Status FindTurns(const OrderedJson& messages, const OrderedJson& tools,
+  absl::Status FindTurns(const text::Conversation& chat,
                          RenderedChat* whole) const {
-    OrderedJson begin = OrderedJson::array();
-    for (size_t i = 0; i < messages.size(); ++i) {
-      const OrderedJson& message = messages[i];
-      if (message["role"] != "assistant") {
-        begin.push_back(message);
+    text::Conversation begin = chat;
+    begin.messages = OrderedJson::array();
+    for (const OrderedJson& message : chat.messages) {
+      const auto role = message.find("role");
+      if (role == message.end() || *role != "assistant") {
+        begin.messages.push_back(message);
         continue;
       }
-      CASTOR_ASSIGN_OR_RETURN(const RenderedChat before,
-                              Render(begin, tools, true));
-      begin.push_back(message);
-      CASTOR_ASSIGN_OR_RETURN(const RenderedChat with,
-                              Render(begin, tools, false));
+      CASTOR_ASSIGN_OR_RETURN(const RenderedChat before, Render(begin, true));
+      begin.messages.push_back(message);
+      CASTOR_ASSIGN_OR_RETURN(const RenderedChat with, Render(begin, false));
       if (!absl::StartsWith(with.text, before.text) ||
           !absl::StartsWith(whole->text, with.text)) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "what the assistant says cannot be told from the rest: the chat "
-            "template makes another text of the messages up to ",
-            i,
-            " than it has for them in the whole conversation, and it has no "
-            "{% generation %} blocks. Give it these, or say \"data\": "
-            "{\"loss_on\": \"all\"}"));
+            "what the assistant says in message ", begin.messages.size(),
+            " cannot be told from the rest: the chat template makes another "
+            "text of the messages up to there than it has for them in the "
+            "whole conversation, and it has no {% generation %} blocks. Give "
+            "it these, or say \"data\": {\"loss_on\": \"all\"}"));
       }
-      whole->generated.emplace_back(static_cast<int64_t>(before.text.size()),
-                                    static_cast<int64_t>(with.text.size()));
+      whole->generated.push_back({static_cast<int64_t>(before.text.size()),
+                                  static_cast<int64_t>(with.text.size())});
     }
     return absl::OkStatus();
   }

@@ -26,43 +26,17 @@
 #define CASTOR_TEXT_DATA_EXAMPLE_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/json_reader.h"
 #include "run/config/data_config.h"
+#include "text/data/chat_encoding.h"
 #include "text/data/json_line.h"
 #include "text/data/record_keys.h"
 #include "text/data/text_encoding.h"
 
 namespace castor {
-
-// A conversation as text.
-struct RenderedChat {
-  std::string text;
-  // The bytes [first, second) of `text` that the assistant has said, as the
-  // template marks them; in their order.
-  std::vector<std::pair<int64_t, int64_t>> generated;
-};
-
-// A chat template. Immutable; any number of threads.
-struct ChatRendering {
-  // `messages` and `tools` are lists; there are no tools where the second is
-  // null. InvalidArgument: the template refuses them, or cannot be followed.
-  std::function<absl::StatusOr<RenderedChat>(const OrderedJson& messages,
-                                             const OrderedJson& tools,
-                                             bool add_generation_prompt)>
-      render;
-  // Whether the template marks what the assistant says.
-  bool marks_generation = false;
-  // This is the checksum of all that the template was made from.
-  uint64_t checksum = 0;
-};
 
 struct ExampleRules {
   RecordFormat format = RecordFormat::kText;  // not kTokens
@@ -70,7 +44,7 @@ struct ExampleRules {
   RecordKeys keys;
   const TextEncoding* encoding = nullptr;
   // Null: there is none, and a record that wants one is refused.
-  const ChatRendering* chat = nullptr;
+  const ChatEncoding* chat = nullptr;
   // Why there is none, for the user.
   std::string no_chat;
 };

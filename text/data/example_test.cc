@@ -5,13 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/test_files.h"
 #include "runtime/data/data_set.h"
+#include "text/data/chat_encoding.h"
 #include "text/data/record_format.h"
 #include "text/data/tokenizer_encoding.h"
 
@@ -33,37 +36,56 @@ LossOn LossOnOf(const std::string& name) {
   return LossOn::kAll;
 }
 
+ChatEncoding Template(const std::string& source,
+                      const std::map<std::string, std::string>& tokens = {}) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.path() + "/chat_template.jinja", source);
+  const auto loaded = LoadChatEncoding(directory.path(), tokens);
+  CASTOR_CHECK(loaded.ok());
+  return *loaded;
+}
+
 TEST(Example, LearnsWhatTrlLearns) {
   const Json cases =
       Json::parse(ReadFile(absl::StrCat(kFixtures, "examples/trl.json")));
-  int compared = 0;
+  int compared = 0, chats = 0;
   for (const Json& each : cases) {
-    if (each.contains("template")) continue;
     const std::string tokenizer = each["tokenizer"];
     const auto encoding =
         LoadTextEncoding(absl::StrCat(kFixtures, "tokenizers/", tokenizer));
     ASSERT_TRUE(encoding.ok()) << encoding.status();
-    for (size_t i = 0; i < each["records"].size(); ++i) {
-      const std::string record = each["records"][i];
-      const auto format = FormatOfRecord(record, RecordKeys(), nullptr);
-      ASSERT_TRUE(format.ok()) << format.status();
-      const ExampleRules rules = {.format = *format,
-                                  .loss_on = LossOnOf(each["loss_on"]),
-                                  .keys = {},
-                                  .encoding = &*encoding,
-                                  .chat = nullptr,
-                                  .no_chat = ""};
-      JsonLine line;
-      const absl::Status status = ReadExample(record, rules, &line);
-      ASSERT_TRUE(status.ok()) << status << "\n" << record;
-      EXPECT_EQ(Json(line.ids), each["ids"][i]) << tokenizer << record;
-      EXPECT_EQ(Json(line.has_labels ? line.labels : line.ids),
-                each["labels"][i])
-          << tokenizer << record;
-      ++compared;
+    // A template without {% generation %} has the same turns.
+    std::vector<ChatEncoding> templates;
+    for (const char* name : {"template", "plain_template"}) {
+      if (!each.contains(name)) continue;
+      templates.push_back(Template(each[name], encoding->named_tokens));
+    }
+    chats += !templates.empty();
+    if (templates.empty()) templates.emplace_back();
+    for (const ChatEncoding& chat : templates) {
+      for (size_t i = 0; i < each["records"].size(); ++i) {
+        const std::string record = each["records"][i];
+        const auto format = FormatOfRecord(record, RecordKeys(), nullptr);
+        ASSERT_TRUE(format.ok()) << format.status();
+        const ExampleRules rules = {.format = *format,
+                                    .loss_on = LossOnOf(each["loss_on"]),
+                                    .keys = {},
+                                    .encoding = &*encoding,
+                                    .chat = &chat,
+                                    .no_chat = ""};
+        JsonLine line;
+        const absl::Status status = ReadExample(record, rules, &line);
+        ASSERT_TRUE(status.ok()) << status << "\n" << record;
+        EXPECT_EQ(Json(line.ids), each["ids"][i]) << tokenizer << record;
+        EXPECT_EQ(Json(line.has_labels ? line.labels : line.ids),
+                  each["labels"][i])
+            << tokenizer << record;
+        ++compared;
+      }
     }
   }
-  EXPECT_GE(compared, 100);
+  EXPECT_GE(compared, 200);
+  EXPECT_GE(chats, 4);
 }
 
 class ExampleTest : public testing::Test {
@@ -94,7 +116,7 @@ class ExampleTest : public testing::Test {
   }
 
   TextEncoding encoding_ = ByteEncoding();
-  const ChatRendering* chat_ = nullptr;
+  const ChatEncoding* chat_ = nullptr;
   JsonLine line_;
 };
 
@@ -157,15 +179,13 @@ TEST_F(ExampleTest, SaysWhatIsWrong) {
                     Format::kMessages),
               HasSubstr("there is no chat template for it: nowhere"));
   EXPECT_EQ(Error(R"({"messages": []})", Format::kMessages),
-            "messages: has no message");
+            "messages: the list is empty");
   EXPECT_EQ(Error(R"({"messages": "a"})", Format::kMessages),
-            "messages: expected a list of messages, found a value of type "
-            "string");
-  EXPECT_EQ(Error(R"({"messages": [{"role": "user"}, 3]})", Format::kMessages),
-            "messages[1]: expected an object with \"role\" and \"content\", "
-            "found a value of type number");
-  EXPECT_EQ(Error(R"({"messages": [{"content": "a"}]})", Format::kMessages),
-            "messages[0]: has no \"role\" (nor \"from\") that is a string");
+            "messages: expected a list of objects");
+  EXPECT_EQ(Error(R"({"prompt": [{"role": "user", "content": "a"}],
+                      "completion": "b"})",
+                  Format::kPrompt),
+            "completion: expected a list of messages, as prompt is one");
   EXPECT_THAT(Error(absl::StrCat(R"({"messages": )", std::string(99, '['),
                                  std::string(99, ']'), "}"),
                     Format::kMessages),
@@ -173,6 +193,63 @@ TEST_F(ExampleTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error(R"({"prompt": "a", "completion": "b"})", Format::kPrompt,
                     LossOn::kAssistant),
               HasSubstr("prompt: is no list of messages"));
+}
+
+constexpr char kTurns[] =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+TEST_F(ExampleTest, LearnsTheTurnsOfTheAssistant) {
+  const std::string record =
+      R"({"conversations": [{"from": "human", "value": "ab"},
+          {"from": "gpt", "value": "cd"}, {"from": "human", "value": "e"},
+          {"from": "gpt", "value": "f"}]})";
+  const ChatEncoding turns = Template(kTurns);
+  chat_ = &turns;
+  ASSERT_TRUE(
+      Read(record, RecordFormat::kConversations, LossOn::kAssistant).ok());
+  EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()),
+            "<user>ab<assistant>cd<user>e<assistant>f");
+  EXPECT_EQ(Learned(), "___________________cd__________________f");
+  // What blocks mark is learned, wherever it is.
+  const ChatEncoding marked = Template(
+      "{% for m in messages %}{% generation %}{{ m.content[0] }}"
+      "{% endgeneration %}{{ m.content[1:] }}{% endfor %}");
+  chat_ = &marked;
+  ASSERT_TRUE(
+      Read(record, RecordFormat::kConversations, LossOn::kAssistant).ok());
+  EXPECT_EQ(Learned(), "a_c_ef");
+}
+
+// As that of Qwen 3 does, which keeps the thoughts of the last turn alone.
+TEST_F(ExampleTest, RefusesATemplateWhoseBeginsAreOthers) {
+  const ChatEncoding last = Template(
+      "{% for m in messages %}<{{ m.role }}>"
+      "{% if loop.last and m.role == 'assistant' %}thoughts {% endif %}"
+      "{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}");
+  chat_ = &last;
+  const char* const turn =
+      R"({"role": "user", "content": "a"}, {"role": "assistant",
+          "content": "b"})";
+  const std::string once = absl::StrCat(R"({"messages": [)", turn, "]}");
+  const std::string twice =
+      absl::StrCat(R"({"messages": [)", turn, ",", turn, "]}");
+  EXPECT_TRUE(Read(once, RecordFormat::kMessages, LossOn::kAssistant).ok());
+  EXPECT_EQ(Learned(), "__________________thoughts b");
+  EXPECT_THAT(Error(twice, RecordFormat::kMessages, LossOn::kAssistant),
+              HasSubstr("what the assistant says in message 2 cannot be told "
+                        "from the rest"));
+  EXPECT_TRUE(Read(twice, RecordFormat::kMessages, LossOn::kAll).ok());
+}
+
+TEST_F(ExampleTest, SaysWhatATemplateRefuses) {
+  const ChatEncoding refuses =
+      Template("{{ raise_exception('no system here') }}");
+  chat_ = &refuses;
+  EXPECT_THAT(Error(R"({"messages": [{"role": "system", "content": "a"}]})",
+                    RecordFormat::kMessages),
+              HasSubstr("refuses it: no system here"));
 }
 
 TEST(LossOn, IsRefusedWhereARecordHasNoSuchThing) {

@@ -92,7 +92,7 @@ class DataOpener {
   size_t num_files_ = 0;
   std::optional<TextEncoding> encoding_;
   std::string directory_;  // the tokenizer's; "": there is none
-  std::optional<ChatRendering> chat_;
+  std::optional<ChatEncoding> chat_;
   std::string no_chat_;
   std::set<std::string> said_;
 };
@@ -262,7 +262,8 @@ absl::Status DataOpener::LoadTemplate() {
     no_chat_ = absl::StrCat(encoding_->name, " has none");
     return absl::OkStatus();
   }
-  absl::StatusOr<ChatRendering> loaded = options_.load_template(directory_);
+  absl::StatusOr<ChatEncoding> loaded =
+      options_.load_template(directory_, encoding_->named_tokens);
   if (loaded.ok()) {
     chat_ = *std::move(loaded);
     return absl::OkStatus();

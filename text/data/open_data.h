@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "run/config/config.h"
 #include "runtime/data/data_splits.h"
-#include "text/data/example.h"
+#include "text/data/chat_encoding.h"
 #include "text/data/text_encoding.h"
 
 namespace castor {
@@ -28,8 +29,11 @@ struct OpenDataOptions {
   // Reads a directory's tokenizer; called once at most. NotFound: it has none.
   std::function<absl::StatusOr<TextEncoding>(const std::string& directory)>
       load_tokenizer;
-  // Reads the chat template of the same directory, in the same way.
-  std::function<absl::StatusOr<ChatRendering>(const std::string& directory)>
+  // Reads the chat template of the same directory, whose tokenizer has these
+  // tokens, in the same way.
+  std::function<absl::StatusOr<ChatEncoding>(
+      const std::string& directory,
+      const std::map<std::string, std::string>& named_tokens)>
       load_template = nullptr;
   // Takes lines for the user.
   std::function<void(absl::string_view line)> say;

@@ -55,9 +55,12 @@ class OpenDataTest : public testing::Test {
   static std::vector<int32_t> Tokens(const absl::StatusOr<DataSplits>& splits) {
     EXPECT_TRUE(splits.ok()) << splits.status();
     if (!splits.ok()) return {};
-    std::vector<int32_t> tokens(2), targets(2);
+    std::vector<int32_t> tokens(
+        static_cast<size_t>(splits->train->sequence_length()));
+    std::vector<int32_t> targets(tokens.size());
     EXPECT_TRUE(
         splits->train->FillBatch(0, 1, tokens.data(), targets.data()).ok());
+    tokens.resize(2);
     return tokens;
   }
   std::string Error(const DataConfig& data, const OpenDataOptions& options) {
@@ -464,11 +467,38 @@ TEST_F(OpenDataTest, ConversationsWantATemplate) {
   EXPECT_THAT(Error(data, Options("model")),
               HasSubstr("has conversations, and there is no chat template"));
   OpenDataOptions options = Options("model");
-  options.load_template =
-      [](const std::string& directory) -> absl::StatusOr<ChatRendering> {
-    return absl::NotFoundError(directory + " has no chat_template");
+  options.load_template = [](const std::string& directory, const auto&) {
+    return absl::StatusOr<ChatEncoding>(
+        absl::NotFoundError(directory + " has no chat_template"));
   };
   EXPECT_THAT(Error(data, options), HasSubstr("model has no chat_template"));
+}
+
+TEST_F(OpenDataTest, ConversationsTeachWhatTheAssistantSays) {
+  Write("chat_template.jinja",
+        "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}"
+        "{% if add_generation_prompt %}assistant {% endif %}");
+  DataConfig data =
+      Data(Write("a.json", R"([{"messages": [{"role": "user", "content": "a"},
+          {"role": "assistant", "content": "b"}]}])"),
+           6);
+  data.tokenizer = directory_.path();
+  OpenDataOptions options = Options();
+  options.load_template = LoadChatEncoding;
+  const auto splits = OpenData(data, options);
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  std::vector<int32_t> tokens(6), targets(6);
+  ASSERT_TRUE(
+      splits->train->FillBatch(0, 1, tokens.data(), targets.data()).ok());
+  const int32_t answer = TokenOfWord(" b"), space = TokenOfWord(" ");
+  EXPECT_THAT(tokens, ElementsAre(TokenOfWord("user"), TokenOfWord(" a"),
+                                  TokenOfWord(" assistant"), answer, space, 0));
+  EXPECT_THAT(targets, ElementsAre(-100, -100, answer, space, -100, -100));
+  // Another template has other tokens, and a cache of its own.
+  Write("chat_template.jinja",
+        "{% for m in messages %}{{ m.content }} {% endfor %}");
+  EXPECT_THAT(Tokens(OpenData(data, options)),
+              ElementsAre(TokenOfWord("a"), answer));
 }
 
 }  // namespace

@@ -58,11 +58,12 @@ std::vector<absl::string_view> KeysOf(RecordFormat format) {
     case RecordFormat::kText:
       return {"text"};
     case RecordFormat::kMessages:
-      return {"messages", "tools"};
+      return {"messages", "tools", "documents", "chat_template_kwargs"};
     case RecordFormat::kConversations:
-      return {"conversations", "tools"};
+      return {"conversations", "tools", "documents", "chat_template_kwargs"};
     case RecordFormat::kPrompt:
-      return {"prompt", "completion", "tools"};
+      return {"prompt", "completion", "tools", "documents",
+              "chat_template_kwargs"};
     case RecordFormat::kInstruction:
       return {"instruction", "input", "output"};
     case RecordFormat::kTokens:

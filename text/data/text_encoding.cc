@@ -20,6 +20,7 @@ TextEncoding ByteEncoding() {
           .after = {},
           .begin_token = "",
           .end_text = "",
+          .named_tokens = {},
           .end_looked_for = "bytes have none",
           .decode =
               [](absl::Span<const int32_t> ids) {

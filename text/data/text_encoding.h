@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct TextEncoding {
   // The text of that token, which is encoded as it where it stands in a text;
   // "": there is none.
   std::string end_text;
+  // The special tokens that have names, by these: "bos_token".
+  std::map<std::string, std::string> named_tokens;
   // Where there is no end_of_document: where one was looked for, for the user.
   std::string end_looked_for;
   // The text of tokens, special ones included, for the user; null: unknown.

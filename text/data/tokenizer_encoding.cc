@@ -54,6 +54,7 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
   encoding.name = absl::StrCat("tokenizer \"", directory, "\"");
   encoding.vocabulary = tokenizer->vocabulary_size();
   encoding.checksum = tokenizer->checksum();
+  encoding.named_tokens = tokenizer->named_tokens();
   encoding.before = tokenizer->prefix();
   encoding.after = tokenizer->suffix();
   if (!encoding.before.empty()) {
