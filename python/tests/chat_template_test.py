@@ -32,9 +32,11 @@ TEXTS = [
     "<think>\nhm\n</think>\n\nanswer", "<think>open", "x</think>y</think>z",
     "na\u00efve \u6f22\u5b57 \U0001f600 \u00a0\u3000", "tab\t\x00\x7f\x1b[0m",
     "\u2028sep\u2029", "```python\nprint('hi')\n```", "C:\\new\\table \\\"q\\\"",
-    "cr\r\nlf\rx", "\u00df\u0130\u01c6 \u03a3\u03a3", "\U0001f3f3\ufe0f\u200d\U0001f308 e\u0301",
-    "<start_of_turn>model", "[INST] x [/INST]", "1. one\n2. two\n\n\n", "\x0b\x0c\x1c\x85",
-    "<tool_call>{}</tool_call>", "<|channel|>analysis", "\ufeff\ue000\ufffd", "%s %d {} {0}",
+    "cr\r\nlf\rx", "\u00df\u0130\u01c6 \u03a3\u03a3",
+    "\U0001f3f3\ufe0f\u200d\U0001f308 e\u0301", "<start_of_turn>model",
+    "[INST] x [/INST]", "1. one\n2. two\n\n\n", "\x0b\x0c\x1c\x85",
+    "<tool_call>{}</tool_call>", "<|channel|>analysis", "\ufeff\ue000\ufffd",
+    "%s %d {} {0}",
 ]  # fmt: skip
 ROLES = ["user", "assistant", "system", "tool", "developer"]
 
@@ -119,7 +121,8 @@ def call(rng):
 
 def content(rng):
     if rng.random() < 0.15:
-        parts = [{"type": "text", "text": text(rng)} for _ in range(rng.randrange(1, 3))]
+        count = rng.randrange(1, 3)
+        parts = [{"type": "text", "text": text(rng)} for _ in range(count)]
         if rng.random() < 0.5:
             parts.insert(0, {"type": "image"})
         return parts
@@ -182,7 +185,8 @@ def record(rng):
 
 def make_directory(directory):
     """A tokenizer of bytes, with all templates under their names."""
-    vocabulary = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {c: i for i, c in enumerate(alphabet)}
     made = tokenizers.Tokenizer(models.BPE(vocabulary, []))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -240,9 +244,10 @@ class ChatTemplateTest(unittest.TestCase):
                 break
             one = record(rng)
             try:
-                want.append(
-                    self.rendered(one, name, tokenize=False, add_generation_prompt=prompt)
+                rendered = self.rendered(
+                    one, name, tokenize=False, add_generation_prompt=prompt
                 )
+                want.append(rendered)
                 good.append(one)
             except Exception:
                 bad.append(one)

@@ -30,8 +30,9 @@ absl::StatusOr<std::vector<Value>> Characters(const String& string,
   for (size_t place = 0; place < text.size();) {
     const size_t begin = place;
     place += Utf8Length(text[place]);
-    CASTOR_ASSIGN_OR_RETURN(items.emplace_back(),
-                            heap->NewString(text.substr(begin, place - begin)));
+    CASTOR_ASSIGN_OR_RETURN(
+        items.emplace_back(),
+        heap->NewCharacter(text.substr(begin, place - begin)));
   }
   return items;
 }

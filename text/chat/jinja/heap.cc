@@ -63,6 +63,16 @@ absl::StatusOr<Value> Heap::NewString(std::string bytes, bool is_markup) {
       is_markup);
 }
 
+absl::StatusOr<Value> Heap::NewCharacter(absl::string_view bytes) {
+  if (bytes.size() > 1) return NewString(bytes);
+  const String*& known = ascii_[static_cast<uint8_t>(bytes[0])];
+  if (known == nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const Value made, NewString(bytes));
+    known = &made.string();
+  }
+  return Value(known);
+}
+
 absl::StatusOr<Value> Heap::NewSequence(SequenceType type,
                                         std::vector<Value> items) {
   CASTOR_RETURN_IF_ERROR(TakeBytes(BytesOf(items)));

@@ -12,6 +12,7 @@
 #ifndef CASTOR_TEXT_CHAT_JINJA_HEAP_H_
 #define CASTOR_TEXT_CHAT_JINJA_HEAP_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -72,6 +73,8 @@ class Heap {
   absl::StatusOr<Value> NewString(const char* bytes) {
     return NewString(std::string(bytes));
   }
+  // A string of one code point; each of ASCII is made once.
+  absl::StatusOr<Value> NewCharacter(absl::string_view bytes);
   absl::StatusOr<Value> NewSequence(SequenceType type,
                                     std::vector<Value> items);
   absl::StatusOr<Value> NewList(std::vector<Value> items) {
@@ -93,6 +96,7 @@ class Heap {
   const int64_t given_bytes_;
   int64_t bytes_left_;
   int64_t steps_left_;
+  std::array<const String*, 128> ascii_ = {};
   // A deque's items stay where they are.
   std::deque<String> strings_;
   std::deque<Sequence> sequences_;

@@ -209,11 +209,15 @@ absl::StatusOr<Interpreter::Flow> Interpreter::ExecuteIf(
   return Flow::kOn;
 }
 
-absl::StatusOr<std::vector<Value>> Interpreter::LoopItems(
-    const Statement& statement) {
+Interpreter::Result Interpreter::LoopItems(const Statement& statement) {
   CASTOR_ASSIGN_OR_RETURN(const Value given, Evaluate(*statement.expression));
+  // Nothing changes a sequence, but a generator gives its items once.
+  if (statement.condition == nullptr && given.is(Kind::kSequence) &&
+      given.sequence().type != SequenceType::kGenerator) {
+    return given;
+  }
   CASTOR_ASSIGN_OR_RETURN(std::vector<Value> items, Items(given, &heap_));
-  if (statement.condition == nullptr) return items;
+  if (statement.condition == nullptr) return heap_.NewList(std::move(items));
   CASTOR_ASSIGN_OR_RETURN(Scope * scope, NewScope());
   const InScope in_scope(this, scope);
   std::vector<Value> picked;
@@ -223,19 +227,18 @@ absl::StatusOr<std::vector<Value>> Interpreter::LoopItems(
     CASTOR_ASSIGN_OR_RETURN(const bool is_true, Truth(test));
     if (is_true) picked.push_back(item);
   }
-  return picked;
+  return heap_.NewList(std::move(picked));
 }
 
 absl::StatusOr<Interpreter::Flow> Interpreter::ExecuteFor(
     const Statement& statement) {
-  CASTOR_ASSIGN_OR_RETURN(std::vector<Value> all, LoopItems(statement));
-  if (all.empty()) {
+  CASTOR_ASSIGN_OR_RETURN(const Value sequence, LoopItems(statement));
+  const std::vector<Value>& items = sequence.sequence().items;
+  if (items.empty()) {
     CASTOR_ASSIGN_OR_RETURN(Scope * scope, NewScope());
     const InScope in_scope(this, scope);
     return Execute(statement.otherwise);
   }
-  CASTOR_ASSIGN_OR_RETURN(const Value sequence, heap_.NewList(std::move(all)));
-  const std::vector<Value>& items = sequence.sequence().items;
   CASTOR_ASSIGN_OR_RETURN(Loop * loop,
                           heap_.NewLoop({&sequence.sequence(), 0, {}, false}));
   Scope* scope = nullptr;

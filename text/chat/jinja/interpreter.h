@@ -77,8 +77,8 @@ class Interpreter : public Runtime {
   absl::Status ExecuteGeneration(const Statement& statement);
   absl::Status ExecuteCallBlock(const Statement& statement);
   absl::Status ExecuteOutput(const Expression& expression);
-  // What the loop goes over, after its condition.
-  absl::StatusOr<std::vector<Value>> LoopItems(const Statement& statement);
+  // The sequence that the loop goes over, after its condition.
+  Result LoopItems(const Statement& statement);
   // The text that `body` makes, in a scope of its own.
   absl::StatusOr<Flow> Capture(const Body& body, std::string* text);
 
