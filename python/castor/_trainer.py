@@ -59,6 +59,9 @@ class _EngineOptimizer(torch.optim.Optimizer):
     def __init__(self, groups: list[dict[str, Any]], trainer: Trainer) -> None:
         super().__init__(groups, {"lr": trainer.args.learning_rate})
         self._trainer = trainer
+        # Whether the latest step was undone, for accelerate, which
+        # transformers.Trainer asks before it takes the schedule a step further.
+        self.step_was_skipped = False
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         if closure is not None:
@@ -70,7 +73,10 @@ class _EngineOptimizer(torch.optim.Optimizer):
                 "rates",
                 "give all of them one",
             )
+        engine = self._trainer.engine
+        before = engine.summary()["skipped_steps"]
         self._trainer._update(float(rates.pop()))
+        self.step_was_skipped = engine.summary()["skipped_steps"] > before
 
 
 class Trainer(transformers.Trainer):
@@ -148,6 +154,8 @@ class Trainer(transformers.Trainer):
         self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
         # By their names: a trainer between this one and transformers' may have
         # other places for them.
+        if args.fp16:  # accelerate would scale the loss as well
+            args.mixed_precision = "no"
         names = list(inspect.signature(transformers.Trainer.__init__).parameters)
         given = dict(zip(names[3:], more), **named)
         super().__init__(model=model, args=args, **given)
@@ -236,6 +244,7 @@ class Trainer(transformers.Trainer):
             for decay in (True, False)
         ]
         self.optimizer = _EngineOptimizer(groups, self)
+        self.accelerator._optimizers = [self.optimizer]
         return self.optimizer
 
     def create_scheduler(

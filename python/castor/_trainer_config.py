@@ -36,13 +36,12 @@ def check_arguments(args: Any) -> None:
             "Castor updates parameters itself: with optim=adamw_torch, or, "
             "where optim is left out, with LAMB if its configuration says so",
         )
-    if args.fp16 or getattr(args, "fp16_full_eval", False):
-        _refuse("TrainingArguments asks for fp16", "train in bf16 or fp32")
-    if getattr(args, "bf16_full_eval", False):
-        _refuse(
-            "TrainingArguments has bf16_full_eval",
-            "leave it out: evaluations compute in the type of training",
-        )
+    for key in ("fp16_full_eval", "bf16_full_eval"):
+        if getattr(args, key, False):
+            _refuse(
+                f"TrainingArguments has {key}",
+                "leave it out: evaluations compute in the type of training",
+            )
     if getattr(args, "fsdp", None):
         _refuse(
             "TrainingArguments has fsdp",
@@ -106,6 +105,7 @@ def _entries(
         ),
         (("gradient_clipping",), "max_grad_norm", args.max_grad_norm or 0.0),
         (("bf16", "enabled"), "bf16", bool(args.bf16)),
+        (("fp16", "enabled"), "fp16", bool(args.fp16)),
         (("optimizer", "type"), "optim", optimizer_type),
         ((*optimizer, "lr"), "learning_rate", args.learning_rate),
         (
@@ -116,6 +116,10 @@ def _entries(
         ((*optimizer, "eps"), "adam_epsilon", args.adam_epsilon),
         ((*optimizer, "weight_decay"), "weight_decay", args.weight_decay),
     ]
+
+
+# What transformers.Trainer's loss scale does, that of torch.amp.GradScaler.
+_GRAD_SCALER = {"enabled": True, "hysteresis": 1, "loss_scale_window": 2000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,9 +167,8 @@ def merged(
             warnings.warn(f"castor: {note}", stacklevel=4)
     for path in autos:
         _remove(result, path.split("."))
-    fp16 = result.get("fp16")
-    if isinstance(fp16, dict) and fp16.get("enabled"):
-        _refuse("fp16.enabled in the configuration", "train in bf16 or fp32")
+    if args.fp16 and result.get("fp16") is None:
+        result["fp16"] = dict(_GRAD_SCALER)
     optimizer = result.get("optimizer") or {}
     if isinstance(optimizer, dict):
         params = optimizer.get("params") or {}

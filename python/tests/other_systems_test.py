@@ -178,7 +178,7 @@ class DeepSpeedTest(unittest.TestCase):
                 {"optimizer": {"type": "AdamW", "params": {"lr": 0.5}}},
                 "learning_rate is 0.01",
             ),
-            ({"fp16": {"enabled": True}}, "fp16"),
+            ({"fp16": {"enabled": True}}, "fp16 is false"),
             ({"sparse_attention": {"mode": "fixed"}}, "sparse_attention"),
         ]
         for change, expected in cases:

@@ -221,6 +221,33 @@ class Training(TrainerTest):
         trainer.train()
         self.assertEqual(trainer.engine.global_steps, 6)
 
+    def test_a_skipped_step_leaves_the_schedule(self) -> None:
+        """In fp16: transformers.Trainer does so with torch.amp.GradScaler."""
+        rates: list[float] = []
+
+        class Watches(transformers.TrainerCallback):
+            def on_log(self, *args: Any, logs: dict[str, Any], **_: Any) -> None:
+                if "learning_rate" in logs:
+                    rates.append(logs["learning_rate"])
+
+        trainer = self.trainer(
+            fp16=True, max_steps=8, logging_strategy="steps", logging_steps=1,
+            lr_scheduler_type="linear", warmup_steps=0,
+            config={"fp16": {"initial_scale_power": 20, "hysteresis": 1}},
+        )
+        trainer.add_callback(Watches())
+        trainer.train()
+        summary = trainer.engine.summary()
+        skipped = summary["skipped_steps"]
+        self.assertGreater(skipped, 2)
+        self.assertLess(skipped, 8)
+        self.assertEqual(summary["loss_scale"], 2.0 ** (20 - skipped))
+        scheduled = [trainer.args.learning_rate * (1 - i / 8) for i in range(9 - skipped)]
+        self.assertEqual(len(rates), 8)
+        for rate in rates:
+            self.assertTrue(any(abs(rate - s) < 1e-12 for s in scheduled), rate)
+        self.assertAlmostEqual(rates[-1], scheduled[-2], delta=1e-12)
+
     def test_model_init(self) -> None:
         trainer = castor.Trainer(
             model_init=gpt2, args=self.arguments(max_steps=1),
@@ -349,7 +376,7 @@ class Configuration(TrainerTest):
                 ["gradient_clipping is 0.5", "max_grad_norm is 1.0"],
             ),
             ({"bf16": {"enabled": True}}, ["bf16.enabled is true", "bf16 is false"]),
-            ({"fp16": {"enabled": True}}, ["fp16.enabled"]),
+            ({"fp16": {"enabled": True}}, ["fp16.enabled is true", "fp16 is false"]),
             ({"seed": 3}, ["seed is 3", "seed is 42"]),
             ({"optimizer": {"type": "Adam"}}, ["optimizer.type", "Adam", "optim "]),
             (
@@ -445,12 +472,13 @@ class Configuration(TrainerTest):
         cases: list[tuple[dict[str, Any], list[str]]] = [
             ({"optim": "adafactor"}, ["optim=adafactor"]),
             ({"bf16_full_eval": True}, ["bf16_full_eval"]),
+            ({"fp16_full_eval": True}, ["fp16_full_eval"]),
             ({"auto_find_batch_size": True}, ["auto_find_batch_size"]),
         ]
         for more, words in cases:
             with self.subTest(str(more)):
                 self.refuses(words, lambda m=more: self.trainer(**m))
-        for key in ("fp16", "deepspeed", "fsdp", "torch_compile"):
+        for key in ("deepspeed", "fsdp", "torch_compile"):
             arguments = self.arguments()
             setattr(arguments, key, True)  # some of them want what is not here
             self.refuses(
