@@ -43,7 +43,7 @@ constexpr int kModels = 48;  // three times each pair of 1 to 4 ranks
 Config ConfigOf(const TrainingCase& c) {
   Config config;
   config.model = ModelConfigOf(c);
-  config.data.train = "text.txt";
+  config.data.train = {{.path = "text.txt"}};
   config.steps = c.steps;
   config.train_micro_batch_size_per_gpu = c.options.shape.batch;
   config.gradient_accumulation_steps =

@@ -63,7 +63,7 @@ CheckpointMetadata MetadataOf(const TrainingCase& c, const Trainer& trainer) {
   CheckpointMetadata metadata;
   metadata.state.trainer = trainer.state();
   metadata.config.model = ModelConfigOf(c);
-  metadata.config.data.train = "text.txt";
+  metadata.config.data.train = {{.path = "text.txt"}};
   metadata.config.steps = c.steps;
   metadata.config.train_batch_size = 6;
   metadata.config.train_micro_batch_size_per_gpu = 1;

@@ -166,22 +166,4 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   return line;
 }
 
-absl::Status TellOfSamples(
-    absl::string_view key, const DataSet& data, const LabelCount& labels,
-    const TextOfTokens& text_of,
-    const std::function<void(absl::string_view line)>& say) {
-  if (say == nullptr) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const SampleLengths lengths, data.CountTokens());
-  say(absl::StrFormat(
-      "%s: %d samples of at most %d tokens, %d tokens in all, of which %s%d "
-      "are learned",
-      key, lengths.samples, data.sequence_length(), lengths.tokens,
-      labels.is_part ? "about " : "", labels.labels));
-  if (text_of == nullptr) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const std::string sample, ShowSample(data, text_of));
-  say(absl::StrCat("the first sample, what is learned of it in [[ ]]: ",
-                   sample));
-  return absl::OkStatus();
-}
-
 }  // namespace castor::cli

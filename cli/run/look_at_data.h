@@ -43,13 +43,6 @@ absl::StatusOr<LabelCount> LookAtLabels(
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
                                        const TextOfTokens& text_of);
 
-// Tells `say` (may be null) how many samples, tokens and learned tokens there
-// are, and shows the first sample if `text_of` is not null.
-absl::Status TellOfSamples(
-    absl::string_view key, const DataSet& data, const LabelCount& labels,
-    const TextOfTokens& text_of,
-    const std::function<void(absl::string_view line)>& say);
-
 }  // namespace castor::cli
 
 #endif  // CASTOR_CLI_RUN_LOOK_AT_DATA_H_

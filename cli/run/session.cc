@@ -358,7 +358,6 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
     epoch_ = {
         .samples = lengths.samples,
         .tokens = lengths.tokens,
-        .learned = lengths.learned,
         .steps = StepsPerEpoch(lengths.samples, config_.train_batch_size)};
     if (config_.steps == 0) {
       CASTOR_RETURN_IF_ERROR(SetSteps(
@@ -369,9 +368,11 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
     CASTOR_ASSIGN_OR_RETURN(
         const LabelCount labels,
         LookAtLabels(kTrainingData, *data_.train, length, options.say));
-    epoch_.learned = labels.labels;
-    CASTOR_RETURN_IF_ERROR(TellOfSamples(kTrainingData, *data_.train, labels,
-                                         data_.text_of, options.say));
+    if (!labels.is_part) epoch_.learned = labels.labels;
+    if (data_.text_of != nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(first_sample_,
+                              ShowSample(*data_.train, data_.text_of));
+    }
   }
   const DataConfig& data = config_.data;
   *evaluates = config_.evaluates() &&

@@ -139,6 +139,9 @@ class Session {
   bool EvaluatesAfter(int64_t step) const;
 
   const EpochSize& epoch() const { return epoch_; }
+  // The first sample of the training data (ShowSample); "" where its tokens
+  // have no text.
+  const std::string& first_sample() const { return first_sample_; }
 
   // How far the run is in what its evaluations say.
   BestState& best() { return best_; }
@@ -168,6 +171,7 @@ class Session {
   std::string TrainingData() const;
 
   EpochSize epoch_;
+  std::string first_sample_;
   BestState best_;
   double tokens_per_step_ = 0;
   int64_t samples_ = 0;  // of training data consumed

@@ -141,6 +141,10 @@ absl::Status TrainRun::Begin() {
   report_.tokens_per_step = session_.tokens_per_step();
   report_.epoch = session_.epoch();
   progress_.Say(EpochLine(config_, report_.epoch));
+  if (const std::string& sample = session_.first_sample(); !sample.empty()) {
+    progress_.Say(absl::StrCat(
+        "the first sample, what is learned of it in [[ ]]: ", sample));
+  }
   progress_.TellForecast(admission.forecast);
   if (const std::string note = session_.trainer().pinned_note();
       !note.empty()) {

@@ -222,8 +222,8 @@ class Engine:
         """As a call of the engine, of a function that calls the model.
 
         What the function allocates, as for a loss of its own, counts as the
-        device's, and the function may read parameters. It may be called twice,
-        where an evaluation is undone.
+        device's, and the function may read parameters. It may be called again,
+        where an evaluation or a step is undone.
         """
         return self._steps.compute(function, args, kwargs)
 

@@ -162,18 +162,19 @@ def plan(
     return Plan(json.loads(foreseen), note)
 
 
-def foresee_budget(
-    managed: Managed, function: Callable[..., Any], args: Any, kwargs: Any
-) -> int | None:
-    """The smallest device budget of a step of such a forward pass and its
-    backward, found on fake tensors. None: it does not run on them.
+def foresee_budget(managed: Managed, args: Any, kwargs: Any) -> int | None:
+    """The smallest device budget of a step of such a forward pass of the model
+    and its backward, found on fake tensors. None: it does not run on them.
 
     Between passes: it puts other tensors in the places of parameters and
-    buffers meanwhile."""
+    buffers meanwhile. What the model keeps in attributes of its modules is put
+    back."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
+    modules = list(managed.model.modules())
+    attributes = [dict(module.__dict__) for module in modules]
 
     def forward(batch: Any) -> Any:
-        output = function(*batch[0], **batch[1])
+        output = managed.model(*batch[0], **batch[1])
         try:
             return loss_of(output)
         except ValueError:  # the loss is computed elsewhere
@@ -187,6 +188,10 @@ def foresee_budget(
         foreseen = json.loads(managed.foresee(json.dumps(uses)))
     except Exception:
         return None  # what is known without it was told
+    finally:
+        for module, before in zip(modules, attributes):
+            module.__dict__.clear()
+            module.__dict__.update(before)
     budget: int = foreseen["smallest_device_budget_bytes"]
     return budget
 
@@ -240,8 +245,10 @@ class _Tracing:
             stack.enter_context(without_compiling(self._model))
             stack.enter_context(_Watching(self))
             self._begin_use("inputs", frozenset())
-            stack.callback(self._model.train, self._model.training)
-            self._model.train()
+            for module in self._model.modules():
+                stack.callback(setattr, module, "training", module.training)
+            if not self._model.training:
+                self._model.train()
             floats = self._dtype if self._dtype != torch.float32 else None
             loss = loss_of(forward(copied(_faked(batch, self._mode), floats)))
             self._backward = True

@@ -87,9 +87,10 @@ class StepUndone(RuntimeError):
     was before the call: run the step's micro batches again, and they draw what
     they drew.
 
-    The engine does that by itself where it can: where each loss was in the output
-    of its pass (`engine(...)` or `engine.compute(...)`), and no input was written
-    to since. So this reaches who computes a loss from the output.
+    The engine does that by itself where it can: where each micro batch is one
+    pass (`engine(...)` or `engine.compute(...)`), its loss was in the pass's
+    output, and neither the loss nor an input was written to since. So this reaches
+    who computes a loss from the output.
     """
 
 

@@ -53,17 +53,25 @@ class Pass:
         self.loss: Loss | None = None
         self._inputs = [(t, t._version) for _, t in _tensors((args, kwargs))]
         self._outputs = [
-            (path, weakref.ref(tensor))
+            (path, weakref.ref(tensor), tensor._version)
             for path, tensor in _tensors(output)
-            if tensor.numel() == 1
+            if tensor.grad_fn is not None
         ]
 
     def keep_loss(self, loss: torch.Tensor, scale: float | None) -> None:
-        """`loss` goes backward. One that was not in the pass's output was
-        computed elsewhere, which nobody here can do again."""
-        for path, tensor in self._outputs:
-            if tensor() is loss:
+        """`loss` goes backward. One that was not in the pass's output, or was
+        written to since, was computed elsewhere, which nobody here can do
+        again."""
+        for path, tensor, version in self._outputs:
+            if tensor() is loss and loss._version == version:
                 self.loss = Loss(path, scale)
+
+    def forget_graph(self) -> None:
+        """Frees what the outputs that still live keep for a backward."""
+        for _, reference, _ in self._outputs:
+            tensor = reference()
+            if tensor is not None and tensor._base is None:  # no view
+                tensor.detach_()
 
     def can_be_repeated(self) -> bool:
         """Whether its loss is known, and its inputs are what they were."""

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
@@ -37,6 +37,18 @@ def _alone(method: Callable[..., _Result]) -> Callable[..., _Result]:
     return guarded
 
 
+class _Buffer(NamedTuple):
+    """A buffer of the model's, as it was."""
+
+    tensor: torch.Tensor
+    version: int
+    values: torch.Tensor
+
+    def is_other(self, tensor: torch.Tensor) -> bool:
+        """Whether the buffer, which now is `tensor`, may have other values."""
+        return tensor is not self.tensor or tensor._version != self.version
+
+
 class Steps:
     """What an `Engine` does with its model, one pass after the other; see there.
 
@@ -65,10 +77,9 @@ class Steps:
         self._at_hand: tuple[Callable[..., Any], Any, Any] | None = None
         self._buffer_bytes = 0
         self._kept_bytes = 0  # by whoever calls, when the step began
-        # Buffers that passes write, as far as is known, and their values before
-        # the step.
-        self._written: set[str] = set()
-        self._before: dict[str, torch.Tensor] = {}
+        self._has_evaluated = False  # within the step
+        # Buffers' values before the step, which passes may write.
+        self._before: dict[str, _Buffer] = {}
         self._lock = threading.Lock()
         self._inside_calls = 0
         self._inside_thread = self._step_thread = threading.current_thread()
@@ -122,6 +133,8 @@ class Steps:
             self._done[-1].append(Pass(function, args, kwargs, output))
             return output
         if self.in_step:
+            # What it does to buffers would not be done again.
+            self._has_evaluated = True
             with torch.no_grad(), drawing_undone(self._gpu):
                 return self._pass(function, args, kwargs)
         try:
@@ -153,11 +166,16 @@ class Steps:
                 f"castor: backward wants a loss of one element, not a "
                 f"{description(loss)}; give it the model's output.loss, or a mean"
             )
+        if not self._done[-1]:
+            raise RuntimeError(
+                "castor: backward without a forward pass of this micro batch; call "
+                "the engine in training mode first"
+            )
         self._done[-1][-1].keep_loss(loss, scale)
         done = self._done
         if not self._goes_backward(loss, scale):
-            if loss._base is None:  # else it keeps the memory of its graph
-                loss.detach_()
+            for (one,) in done:
+                one.forget_graph()
             self._repeat(done)
         self.went_backward = True
 
@@ -183,9 +201,7 @@ class Steps:
         rate = -1.0 if learning_rate is None else learning_rate
         self._inside(None, self._run.step, (rate,), {})
         self._micro_batch = 0
-        self.in_step = False
-        self._done = [[]]
-        self._at_hand = None
+        self._end_step()
         return True
 
     @_alone
@@ -193,8 +209,7 @@ class Steps:
         """`Engine.abort`."""
         if self.in_step:
             self._restore_buffers()
-            self._done = [[]]
-        self.in_step = False
+        self._end_step()
         self.went_backward = False
         self._passes = 0
         self._micro_batch = 0
@@ -204,13 +219,9 @@ class Steps:
     @_alone
     def rehearse(self, batch: Any) -> None:
         """A forward and a backward pass that leave no trace in the model."""
-        buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
         with torch.enable_grad():
             self.backward(loss_of(call_with(self._forward, batch)), None)
         self.abort()
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.compute(self._model, args, kwargs)
@@ -225,9 +236,11 @@ class Steps:
         try:
             self._go_backward(loss, scale)
         except StepUndone:
-            if all(len(p) == 1 and p[0].can_be_repeated() for p in done):
-                return False
-            raise
+            if self._has_evaluated or not all(
+                len(passes) == 1 and passes[0].can_be_repeated() for passes in done
+            ):
+                raise
+            return False
         return True
 
     def _begin_micro_batch(self) -> None:
@@ -249,10 +262,17 @@ class Steps:
             del output
             self._go_backward(loss, one.loss.scale)
 
+    def _end_step(self) -> None:
+        self.in_step = self._has_evaluated = False
+        self._done = [[]]
+        self._before = {}
+
     def _restore_buffers(self) -> None:
-        for name, buffer in self._model.named_buffers():
-            if name in self._before:
-                buffer.data = self._before[name].clone()
+        with torch.no_grad():
+            for name, buffer in self._model.named_buffers():
+                before = self._before.get(name)
+                if before is not None and before.is_other(buffer):
+                    buffer.copy_(before.values)
 
     def _copy_buffers(self) -> None:
         if self._gpu is not None:
@@ -283,13 +303,11 @@ class Steps:
             for name, version in self._buffer_versions().items():
                 if buffers.get(name) == version:
                     continue
-                if self._managed.world_size > 1:
-                    raise RuntimeError(
-                        f"castor: forward writes the buffer {name}, and each of "
-                        f"the {self._managed.world_size} ranks would have another one; "
-                        "train on one rank, or freeze what it counts"
-                    )
-                self._written.add(name)
+                raise RuntimeError(
+                    f"castor: forward writes the buffer {name}, and each of "
+                    f"the {self._managed.world_size} ranks would have another one; "
+                    "train on one rank, or freeze what it counts"
+                )
             return result
 
         return self._inside(self._run.enter_forward, forward, args, kwargs)
@@ -307,7 +325,9 @@ class Steps:
         self._run.end_backward()
 
     def _buffer_versions(self) -> dict[str, tuple[int, int]]:
-        """What tells that a buffer was written."""
+        """What tells that a buffer was written; nothing on one rank."""
+        if self._managed.world_size == 1:
+            return {}
         return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
 
     def _meet_for_a_token(self) -> None:
@@ -333,9 +353,8 @@ class Steps:
         self._kept_bytes = self._run.claimed_bytes - self._buffer_bytes
         self._inside(None, self._run.begin, (True,), {})
         self._before = {
-            name: buffer.detach().clone()
+            name: _Buffer(buffer, buffer._version, buffer.detach().to("cpu", copy=True))
             for name, buffer in self._model.named_buffers()
-            if name in self._written
         }
         self._step_thread = threading.current_thread()
         self.in_step = True
@@ -368,6 +387,7 @@ class Steps:
                 finally:
                     self._run.leave()
         except BaseException as error:
+            at_hand, self._at_hand = self._at_hand, None
             self.abort()
             refusal = self._run.take_refusal()
             undone = self._run.take_again()
@@ -378,13 +398,20 @@ class Steps:
         # Outside the handler, so that the error does not keep the failed pass's
         # tensors.
         if refusal is not None:
-            raise self._refused(refusal)
+            raise self._refused(refusal, at_hand)
         raise StepUndone(what) if undone else NonFiniteError(what)
 
-    def _refused(self, refusal: Refusal) -> Refused:
+    def _refused(
+        self,
+        refusal: Refusal,
+        at_hand: tuple[Callable[..., Any], Any, Any] | None,
+    ) -> Refused:
         """The error of a pass that takes too much, with what would do."""
-        at_hand, self._at_hand = self._at_hand, None
         if at_hand is None:
             return Refused(refusal)
-        budget = None if refusal.exact else foresee_budget(self._managed, *at_hand)
+        function, args, kwargs = at_hand
+        budget = None
+        # A function of the program's own may do more than to compute.
+        if function is self._model and not refusal.exact:
+            budget = foresee_budget(self._managed, args, kwargs)
         return Refused(refusal, budget, self._kept_bytes)

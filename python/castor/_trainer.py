@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 from typing import Any
@@ -155,6 +156,7 @@ class Trainer(transformers.Trainer):
         # By their names: a trainer between this one and transformers' may have
         # other places for them.
         if args.fp16:  # accelerate would scale the loss as well
+            args = copy.copy(args)
             args.mixed_precision = "no"
         names = list(inspect.signature(transformers.Trainer.__init__).parameters)
         given = dict(zip(names[3:], more), **named)

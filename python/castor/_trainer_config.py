@@ -118,7 +118,7 @@ def _entries(
     ]
 
 
-# What transformers.Trainer's loss scale does, that of torch.amp.GradScaler.
+# As torch.amp.GradScaler, transformers.Trainer's loss scale, has it by itself.
 _GRAD_SCALER = {"enabled": True, "hysteresis": 1, "loss_scale_window": 2000}
 
 

@@ -21,7 +21,7 @@ import trl
 from tokenizers import decoders, models, pre_tokenizers
 
 BINARY = os.environ.get("CASTOR_BINARY")
-CASES = int(os.environ.get("CASTOR_CASES", "25"))
+CASES = int(os.environ.get("CASTOR_CASES", "10"))
 TEMPLATES = sorted(
     (pathlib.Path(trl.__file__).parent / "chat_templates").glob("*.jinja")
 )

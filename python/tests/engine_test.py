@@ -384,6 +384,12 @@ class Undone(unittest.TestCase):
             engine.backward(loss)
             engine.step()
 
+        def loss_in_place(engine: castor.Engine, x: torch.Tensor) -> None:
+            loss = engine(x)
+            loss.mul_(1)
+            engine.backward(loss)
+            engine.step()
+
         def batch(engine: castor.Engine, x: torch.Tensor) -> None:
             engine.train_batch([[x]])
 
@@ -408,7 +414,8 @@ class Undone(unittest.TestCase):
 
         actual, undone = run(own_loss)
         self.assertEqual(undone, 1)
-        self.assertEqual(run(writes_its_inputs), (actual, 1))
+        for cannot in (writes_its_inputs, loss_in_place):
+            self.assertEqual(run(cannot), (actual, 1))
         for by_itself in (one_step, batch):
             self.assertEqual(run(by_itself), (actual, 0))
 

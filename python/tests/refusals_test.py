@@ -102,6 +102,40 @@ class Changed(unittest.TestCase):
         told = caught.exception.smallest_device_budget_bytes
         self.assertEqual(smallest_after_steps(told), smallest)
 
+    def test_a_refusal_leaves_the_model_as_it_was(self) -> None:
+        class Caches(Net):
+            def __init__(self) -> None:
+                super().__init__()
+                self.norm = nn.BatchNorm1d(8)
+                self.scale: torch.Tensor | None = None
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                if self.scale is None or len(self.scale) != len(x):
+                    self.scale = torch.ones(len(x), 1)
+                return super().forward(self.norm(x) * self.scale)
+
+        model = Caches()
+        with engine_of(model, budget=40_000) as engine:
+            model.norm.eval()
+            one_step(engine, X)
+            before = bits(engine)
+            with self.assertRaises(castor.Refused):
+                one_step(engine, torch.randn(4000, 8))
+            self.assertFalse(model.norm.training)
+            self.assertEqual(bits(engine), before)
+            self.assertIs(type(model.scale), torch.Tensor)
+            one_step(engine, X)
+
+    def test_backward_without_a_pass_in_a_later_micro_batch(self) -> None:
+        with engine_of(Net(), micro_batches=2) as engine:
+            loss = engine(X)
+            engine.backward(loss)
+            engine.step()
+            with self.assertRaisesRegex(RuntimeError, "without a forward pass"):
+                engine.backward(loss)
+            engine.abort()
+            one_step(engine, X)
+
     def test_a_refusal_names_outputs_that_were_kept(self) -> None:
         class Wide(Net):
             def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,8 +39,6 @@ struct SampleLengths {
   int64_t tokens = 0;   // of all of them, without what pads them
   int64_t longest = 0;  // tokens of the longest, before it is cut to T
   int64_t cut = 0;      // samples that are
-  // How many of the tokens are learned; none: nobody counted.
-  std::optional<int64_t> learned = {};
 
   double average() const {
     return static_cast<double>(tokens) / static_cast<double>(samples);

@@ -59,8 +59,7 @@ absl::StatusOr<SampleLengths> TokenData::CountTokens() const {
   const int64_t length = part_.sequence_length;
   return SampleLengths{.samples = num_samples(),
                        .tokens = num_samples() * length,
-                       .longest = length,
-                       .learned = num_samples() * length};
+                       .longest = length};
 }
 
 absl::StatusOr<std::string> TokenData::Check(int64_t all,

@@ -40,11 +40,11 @@ TEST_F(Configuration, AllErrorsAreSaidAtOnce) {
   Json config = SmallConfig();
   config.erase("steps");
   config["stpes"] = 100;
-  config["train_micro_batch_size_per_gpu"] = "auto";
+  config["train_micro_batch_size_per_gpu"] = "two";
   config["train_batch_size"] = 7;
   config["gradient_clipping"] = -1;
   config["optimizer"]["type"] = "SGD";
-  config["optimizer"]["params"] = {{"lr", "auto"}, {"momentum", 0.9}};
+  config["optimizer"]["params"] = {{"lr", "high"}, {"momentum", 0.9}};
   config["scheduler"] = {{"type", "WarmupDecayLR"}};
   config["data"]["sequence_length"] = 0;
   EXPECT_THAT(
@@ -53,12 +53,12 @@ TEST_F(Configuration, AllErrorsAreSaidAtOnce) {
           "run.json: stpes: unknown key; the nearest known key is steps",
           "run.json: train_micro_batch_size_per_gpu: expected an integer from "
           "1 "
-          "to 1048576, found the string \"auto\"",
+          "to 1048576, found the string \"two\"",
           "run.json: gradient_clipping: expected a finite number of at least "
           "0.0, found -1",
           StartsWith("run.json: optimizer.type: expected one of \"AdamW\", "),
           "run.json: optimizer.params.lr: expected a number in [0.0, 1e+38], "
-          "found the string \"auto\"",
+          "found the string \"high\"",
           "run.json: data.sequence_length: expected an integer from 1 to "
           "16777216, found 0"));
   EXPECT_EQ(List("out"), std::vector<std::string>{});
