@@ -163,6 +163,52 @@ TEST(ImportConfigs, MakesOneOfATrainersFileAndDeepSpeeds) {
                     HasSubstr("a.yml: micro_batch_size for 2")));
 }
 
+TEST(ImportConfigs, FillsInDefaultsAfterAllFiles) {
+  const SourceFile trainer = {.name = "h.json",
+                              .text = R"({"num_train_epochs": 2,
+                                          "weight_decay": 0.1})"};
+  const SourceFile deepspeed = {.name = "ds.json",
+                                .text = R"({"zero_optimization": {"stage": 3},
+                  "train_micro_batch_size_per_gpu": 4,
+                  "optimizer": {"type": "AdamW", "params":
+                      {"lr": 0.001, "weight_decay": "auto"}},
+                  "scheduler": {"type": "WarmupLR", "params": {}}})"};
+  for (const auto& files :
+       {std::vector<SourceFile>{trainer, deepspeed}, {deepspeed, trainer}}) {
+    const auto result = ImportConfigs(files, "");
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(result->lacking, testing::IsEmpty());
+    EXPECT_TRUE(result->valid.ok()) << result->valid;
+    const Json config = WithoutComments(result->text);
+    EXPECT_EQ(config["scheduler"]["type"], "WarmupLR");
+    EXPECT_EQ(config["train_micro_batch_size_per_gpu"], 4);
+    EXPECT_EQ(config["optimizer"]["params"]["lr"], 0.001);
+    EXPECT_EQ(config["optimizer"]["params"]["weight_decay"], 0.1);
+    EXPECT_EQ(config["gradient_clipping"], 1.0);
+  }
+}
+
+TEST(ImportConfigs, NamesWhatOfAxolotlsDataIsLeftToTheUser) {
+  const auto text = [](const std::string& sets) {
+    const auto result = ImportConfigs(
+        {{.name = "a.yml",
+          .text = absl::StrCat("base_model: ./m\nsequence_len: 64\n"
+                               "micro_batch_size: 1\ndatasets:\n",
+                               sets)}},
+        "");
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->text;
+  };
+  EXPECT_THAT(text("- {path: x.jsonl, type: alpaca, split: train, field: q}\n"),
+              AllOf(HasSubstr("datasets: field, split: data.keys"),
+                    HasSubstr("\"x.jsonl\": castor's prompt is Stanford's"),
+                    HasSubstr("warmup_steps (not given): Axolotl takes 3 %")));
+  EXPECT_THAT(text("- {path: x.jsonl, type: {field_output: a}}\n"
+                   "warmup_ratio: 0.1\n"),
+              AllOf(HasSubstr("records of x.jsonl are of the type {"),
+                    testing::Not(HasSubstr("warmup_steps"))));
+}
+
 TEST(ImportConfigs, SaysWhatIsNoConfiguration) {
   const auto error = [](const std::string& name, const std::string& text,
                         const std::string& from = "") {

@@ -25,8 +25,9 @@ constexpr double kPaddingTold = 1;
 // What would give the unlabelled samples a label.
 std::string Remedy(const LabelCount& count) {
   if (count.never == count.unlabelled) {
-    return "they have none at any length (labels of -100 are not counted, nor "
-           "is a line's first)";
+    return "they have none at any length (not counted are labels of -100, a "
+           "line's first, and in conversations what no message of the role "
+           "\"assistant\" says)";
   }
   return absl::StrCat(
       count.never == 0
@@ -134,7 +135,13 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   tokens.push_back(targets.back());
   int64_t end = length;
   while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;
-  ++end;
+  if (end == 0) {  // nothing is learned, and all but its padding is shown
+    constexpr int32_t kPadding = 0;
+    end = length;
+    while (end > 1 && tokens[static_cast<size_t>(end - 1)] == kPadding) --end;
+  } else {
+    ++end;
+  }
   const int64_t shown = std::min(end, kMost);
   const auto is_learned = [&](int64_t i) {
     return i > 0 && targets[static_cast<size_t>(i - 1)] != kNoTarget;

@@ -39,7 +39,8 @@ absl::StatusOr<LabelCount> LookAtLabels(
     const std::function<void(absl::string_view line)>& say);
 
 // The first sample of a run as text, one line, what of it is learned between
-// "[[" and "]]". A long one is cut.
+// "[[" and "]]". A long one is cut. What follows the last target is left
+// out, if there is a target: it may be padding.
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
                                        const TextOfTokens& text_of);
 

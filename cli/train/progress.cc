@@ -37,6 +37,13 @@ int64_t NowNs() {
       .count();
 }
 
+// Whether it is a line of JsonLog's, of a step or an evaluation.
+bool IsLogged(const nlohmann::json& line) {
+  return line.is_object() && line.contains("step") &&
+         line["step"].is_number_integer() && line.contains("epoch") &&
+         (line.contains("loss") || line.contains("validation_loss"));
+}
+
 // The lines of a log that a run keeps which goes on after `step`.
 absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   constexpr int64_t kMaxBytes = int64_t{1} << 32;
@@ -50,8 +57,7 @@ absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   for (const absl::string_view line : lines) {
     const auto json = nlohmann::json::parse(line, nullptr,
                                             /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") ||
-        !json["step"].is_number_integer()) {
+    if (!IsLogged(json)) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, " is there and is no log of a run: name another file"));
     }

@@ -119,20 +119,24 @@ TEST(JsonLog, GoesOnAfterTheStepsThatAreOver) {
   {
     auto log = JsonLog::Open(path, 0);
     ASSERT_TRUE(log.ok()) << log.status();
-    for (int step = 1; step <= 3; ++step) (*log)->Add({{"step", step}});
+    for (int step = 1; step <= 3; ++step)
+      (*log)->Add({{"step", step}, {"epoch", 0.5}, {"loss", 1.5}});
   }
   // A run was killed while it wrote.
   WriteFile(path, ReadFile(path) + "{\"step\":4,\"lo");
   {
     auto log = JsonLog::Open(path, 2);
     ASSERT_TRUE(log.ok()) << log.status();
-    (*log)->Add({{"step", 3}, {"loss", 1.5}});
+    (*log)->Add({{"step", 3}, {"epoch", 0.5}, {"loss", 2.5}});
   }
-  EXPECT_THAT(Lines(path), ElementsAre(R"({"step":1})", R"({"step":2})",
-                                       R"({"step":3,"loss":1.5})", ""));
+  EXPECT_THAT(Lines(path),
+              ElementsAre(R"({"step":1,"epoch":0.5,"loss":1.5})",
+                          R"({"step":2,"epoch":0.5,"loss":1.5})",
+                          R"({"step":3,"epoch":0.5,"loss":2.5})", ""));
   ASSERT_TRUE(JsonLog::Open(path, 0).ok());
   EXPECT_EQ(ReadFile(path), "");
-  for (const char* other : {"no log\n", "[1, 2]\n", "{\"steps\": 1}\n", "x"}) {
+  for (const char* other :
+       {"no log\n", "[1, 2]\n", "{\"steps\": 1}\n", "{\"step\": 1}\n", "x"}) {
     WriteFile(path, other);
     EXPECT_TRUE(absl::IsInvalidArgument(JsonLog::Open(path, 0).status()));
     EXPECT_EQ(ReadFile(path), other);

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Samp
 
 from castor._engine import Engine, make_engine
 from castor._library import shim
-from castor._zero_init import Config, text_of
+from castor._zero_init import Config, tell_of_deepspeed, text_of
 
 _WHO = "castor.deepspeed_initialize"
 
@@ -252,16 +252,59 @@ def _groups_of(parameters: Any, model: nn.Module) -> list[dict[str, Any]]:
     return groups
 
 
-def _config_of(args: Any, config: Any, model: nn.Module) -> dict[str, Any]:
-    if config is None and args is not None:
-        for name in ("deepspeed_config", "deepscale_config"):
-            config = config or getattr(args, name, None)
-    text = text_of(config, _WHO, model)
+def _config_in(args: Any) -> Any:
+    """The path that DeepSpeed's arguments have; None: there is none."""
+    names = ("deepspeed_config", "deepscale_config")
+    return next((path for n in names if (path := getattr(args, n, None))), None)
+
+
+def _plain_of(config: Any, model: nn.Module) -> dict[str, Any] | None:
+    """What Castor makes of a configuration; None: it cannot be read."""
     try:
-        plain: dict[str, Any] = json.loads(shim.plain_config(text))
+        plain: dict[str, Any] = json.loads(
+            shim.plain_config(text_of(config, _WHO, model))
+        )
     except RuntimeError:
-        return {}  # the engine says all that is wrong
+        return None  # the engine says all that is wrong
     return plain
+
+
+def _take_drop_last(config: Any, model: nn.Module) -> tuple[Any, bool]:
+    """The configuration for the engine, without "dataloader_drop_last", which is
+    the loader's; and what it says."""
+    try:
+        given = json.loads(text_of(config, _WHO, model))
+    except ValueError:
+        return config, False  # DeepSpeed reads JSON without comments
+    if not isinstance(given, dict) or "dataloader_drop_last" not in given:
+        return config, False
+    drops = given.pop("dataloader_drop_last")
+    return given, drops is True
+
+
+def _with_rate(config: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """A configuration with the learning rate that groups of parameters have."""
+    rates = [float(group["lr"]) for group in groups if "lr" in group]
+    if not rates:
+        return config
+    optimizer = config.get("optimizer") or {}
+    params = optimizer.get("params") or {} if isinstance(optimizer, dict) else None
+    if not isinstance(params, dict):
+        return config  # the engine says what is wrong
+    given = params.get("lr")
+    if given is None and len(rates) < len(groups):
+        _refuse(
+            f"a group of model_parameters has lr {rates[0]}, and another none",
+            "give all of them one",
+        )
+    if given is not None and given != rates[0]:
+        _refuse(
+            f"groups of model_parameters have lr {rates[0]}, and the "
+            f"configuration's optimizer.params.lr is {given}",
+            "leave one of them out",
+        )
+    changed = {**params, "lr": rates[0]}
+    return {**config, "optimizer": {**optimizer, "params": changed}}
 
 
 def deepspeed_initialize(
@@ -282,16 +325,18 @@ def deepspeed_initialize(
     scripts that unpack them.
 
     Args:
-        args: may have `deepspeed_config`, a path.
+        args: may have `deepspeed_config`, or `deepscale_config`, a path.
         model: as for `initialize`.
         optimizer: torch.optim.AdamW or Adam over the model's parameters, or what
             makes one of them: it says learning rate, betas, eps and the decay of
-            each group, in the place of the configuration's.
+            each group, in the place of the configuration's. A "scheduler" there
+            is kept to.
         model_parameters: those that are trained, or groups of them with
-            weight_decay; all by default.
+            weight_decay; all by default. Groups may have lr, the same in all,
+            if the configuration has no other.
         training_data: a data set, for the third result.
         lr_scheduler: PyTorch's, over `optimizer`, or what makes one of the
-            optimizer that it is given. Otherwise the configuration's is used.
+            optimizer that it is given, where the configuration has no schedule.
         collate_fn: of the loader.
         config: DeepSpeed's or Castor's, as for `initialize`. `config_params` is
             its old name.
@@ -311,15 +356,28 @@ def deepspeed_initialize(
     if mpu is not None:
         _refuse("mpu divides the model", "leave it out: batches are divided over ranks")
     config = config if config is not None else config_params
-    if config is None and args is not None:
-        config = getattr(args, "deepspeed_config", None)
-    whole: Any = config
+    config = config if config is not None else _config_in(args)
+    config, drops_last = _take_drop_last(config, model)
+    plain = _plain_of(config, model)
     groups = _groups_of(model_parameters, model)
     if callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer):
         optimizer = optimizer(groups)
+    whole: Any = config
+    if plain is None:
+        plain = {}
+    elif optimizer is not None:
+        whole = plain = {**plain, "optimizer": _section_of(optimizer)}
+    elif (with_rate := _with_rate(plain, groups)) is not plain:
+        tell_of_deepspeed(text_of(config, _WHO, model))
+        whole = plain = with_rate
+    has_schedule = bool(plain.get("scheduler") or plain.get("lr_scheduler_type"))
+    if has_schedule and lr_scheduler is not None:
+        _refuse(
+            "the configuration has a scheduler, and there is lr_scheduler, too; "
+            "releases of DeepSpeed differ in which of them they take",
+            "leave one of them out",
+        )
     if optimizer is not None:
-        whole = {**_config_of(args, config, model), "optimizer": _section_of(optimizer)}
-        whole.pop("scheduler", None)
         groups = [dict(group) for group in optimizer.param_groups]
     decays = {
         id(p): float(group["weight_decay"])
@@ -331,10 +389,15 @@ def deepspeed_initialize(
     engine = make_engine(
         DeepSpeedEngine, model, whole, weight_decay=lambda _, p: decays.get(id(p))
     )
+    # By the configuration's schedule the engine keeps the rate itself.
+    engine._own_rates = lr_scheduler is not None or (
+        optimizer is not None and not has_schedule
+    )
+    loader_settings = {"collate_fn": collate_fn, "drop_last": drops_last}
     try:
         return _complete(
-            engine, _config_of(args, config, model), groups, optimizer,
-            training_data, lr_scheduler, collate_fn,
+            engine, plain, groups, optimizer, training_data, lr_scheduler,
+            loader_settings,
         )
     except BaseException:
         engine.close(keep_values=True)
@@ -366,7 +429,7 @@ def _complete(
     optimizer: Any,
     training_data: Any,
     lr_scheduler: Any,
-    collate_fn: Any,
+    loader_settings: dict[str, Any],
 ) -> tuple[DeepSpeedEngine, DeepSpeedOptimizer, DataLoader[Any] | None, Any]:
     engine._micro_batch_size = int(config.get("train_micro_batch_size_per_gpu") or 0)
     if not engine._micro_batch_size:
@@ -380,9 +443,11 @@ def _complete(
         for group in groups
     ]
     engine.optimizer = DeepSpeedOptimizer(seen, engine.learning_rate)
+    if optimizer is not None:
+        engine.optimizer.param_groups = optimizer.param_groups
+        engine._show_rate()
     # By which PyTorch's schedules know that steps are taken.
     engine.optimizer._opt_called = True  # type: ignore[attr-defined]
-    engine._own_rates = optimizer is not None or lr_scheduler is not None
     if lr_scheduler is None:
         engine.lr_scheduler = ConfigSchedule(engine)
     elif hasattr(lr_scheduler, "step"):
@@ -409,6 +474,6 @@ def _complete(
             training_data,
             batch_size=engine._micro_batch_size,
             sampler=sampler,
-            collate_fn=collate_fn,
+            **loader_settings,
         )
     return engine, engine.optimizer, loader, engine.lr_scheduler

@@ -57,6 +57,10 @@ PLAIN: dict[str, Any] = {
     "zero_optimization": {"stage": 2, "cpu_offload": True},
     "gradient_clipping": 1.0,
 }
+WARMUP: dict[str, Any] = {
+    "type": "WarmupLR",
+    "params": {"warmup_max_lr": 1e-2, "warmup_num_steps": 2},
+}
 
 
 def told(caught: list[warnings.WarningMessage]) -> str:
@@ -229,10 +233,7 @@ class DeepSpeedTest(unittest.TestCase):
             training_data=Rows(8),
             config={
                 **PLAIN,
-                "scheduler": {
-                    "type": "WarmupLR",
-                    "params": {"warmup_max_lr": 1e-2, "warmup_num_steps": 2},
-                },
+                "scheduler": WARMUP,
             },
         )
         self.assertIs(engine.module, model)
@@ -299,11 +300,68 @@ class DeepSpeedTest(unittest.TestCase):
             again.step()
             theirs.zero_grad()
         self.assert_same(plain, engine.state_dict())
+        with castor.deepspeed_initialize(
+            model=gpt2(), optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2),
+            config={**PLAIN, "scheduler": WARMUP},
+        )[0] as engine:
+            # The configuration's schedule, as in DeepSpeed.
+            self.assertEqual(engine.get_lr(), [0.0])
+            for batch in batches(4):
+                engine.backward(engine(**batch).loss)
+                engine.step()
+            self.assertEqual(engine.get_lr(), [1e-2])
+        with self.assertRaisesRegex(ValueError, "has a scheduler, and there is lr_"):
+            castor.deepspeed_initialize(
+                model=gpt2(), config={**PLAIN, "scheduler": WARMUP},
+                lr_scheduler=lambda o: torch.optim.lr_scheduler.StepLR(o, 1),
+            )
+        with self.assertRaisesRegex(ValueError, "sparse_attention"):
+            castor.deepspeed_initialize(
+                model=gpt2(), optimizer=lambda p: torch.optim.AdamW(p, lr=1e-2),
+                config={**PLAIN, "sparse_attention": {"mode": "fixed"}},
+            )
         with self.assertRaisesRegex(ValueError, "optimizer is a SGD"):
             castor.deepspeed_initialize(
                 model=gpt2(), optimizer=lambda p: torch.optim.SGD(p, lr=1.0),
                 config=PLAIN,
             )
+
+    def test_groups_of_parameters_say_the_rate(self) -> None:
+        def rate(*groups: dict[str, Any], **params: float) -> float:
+            model = gpt2()
+            parameters = list(model.parameters())
+            parts = [parameters[:3], parameters[3:]]
+            config = {**PLAIN, "optimizer": {"type": "AdamW", "params": params}}
+            engine, *_ = castor.deepspeed_initialize(
+                model=model, config=config,
+                model_parameters=[
+                    {"params": part, **group} for part, group in zip(parts, groups)
+                ],
+            )
+            with engine:
+                return engine.get_lr()[0]
+
+        self.assertEqual(rate({"lr": 0.5}, {"lr": 0.5}), 0.5)
+        self.assertEqual(rate({"lr": 0.5}, {}, lr=0.5), 0.5)
+        self.assertEqual(rate({}, {}, lr=0.25), 0.25)
+        with self.assertRaisesRegex(ValueError, "lr 0.5, .* optimizer.params.lr is 1"):
+            rate({"lr": 0.5}, {"lr": 0.5}, lr=1.0)
+        with self.assertRaisesRegex(ValueError, "has lr 0.5, and another none"):
+            rate({"lr": 0.5}, {})
+        with self.assertRaisesRegex(ValueError, "have other lr"):
+            rate({"lr": 0.5}, {"lr": 0.25})
+
+    def test_a_loader_keeps_to_its_keys(self) -> None:
+        for drops, count in ((True, 3), (False, 4)):
+            self.file.write_text(
+                json.dumps({**PLAIN, "dataloader_drop_last": drops}), encoding="utf-8"
+            )
+            engine, _, loader, _ = castor.deepspeed_initialize(
+                args=argparse.Namespace(deepscale_config=str(self.file)),
+                model=gpt2(), training_data=Rows(7),
+            )
+            with engine:
+                self.assertEqual(len(list(loader)), count)
 
 
 @unittest.skipUnless("CASTOR_BINARY" in os.environ, "CASTOR_BINARY names no castor")

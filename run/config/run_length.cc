@@ -71,8 +71,29 @@ void ReadParams(const ScheduleRow& row, bool known_row, JsonReader& params,
   if (const absl::string_view key = schedule.unresolved();
       !key.empty() && config->steps == 0 && config->num_train_epochs == 0 &&
       known_row) {
-    params.FailMissing("total_num_steps",
-                       "is required where there is no \"steps\"", {"steps"});
+    const bool has_total = std::any_of(
+        row.keys.begin(), row.keys.end(),
+        [](const ScheduleKey& k) { return k.name == "total_num_steps"; });
+    if (has_total) {
+      params.FailMissing("total_num_steps",
+                         "is required where there is no \"steps\"", {"steps"});
+    } else {
+      params.Fail(key,
+                  absl::StrCat("is a share of \"steps\", which is not given: "
+                               "give it, or ",
+                               schedule.KeyOf(ScheduleKey::Role::kWarmup)),
+                  {"steps"});
+    }
+  }
+  // As in transformers, where such a rate does not fall.
+  constexpr absl::string_view kEnd = "lr_end";
+  if (schedule.Has(kEnd) && !params.Failed(kEnd) &&
+      schedule[kEnd] >= config->optimizer.lr) {
+    params.Fail(
+        kEnd,
+        absl::StrCat(schedule[kEnd], " is not less than optimizer.params.lr (",
+                     config->optimizer.lr, ")"),
+        {"optimizer.params.lr"});
   }
   RefuseOtherRowsKeys(row, known_row, params);
   params.RefuseUnknownKeys();

@@ -173,8 +173,9 @@ absl::StatusOr<bool> CacheOpener::IsOfSource(
       now.modified_ns < footer.begun_ns - kClockTick_ns) {
     return true;
   }
-  CASTOR_ASSIGN_OR_RETURN(const uint64_t checksum,
-                          ChecksumOfFile(request_.path));
+  CASTOR_ASSIGN_OR_RETURN(
+      const uint64_t checksum,
+      ChecksumOfFile(request_.path, CutOf(request_.tokenize.kind)));
   return checksum == footer.source_checksum;
 }
 

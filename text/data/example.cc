@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,13 +15,14 @@
 #include "runtime/data/data_set.h"
 #include "text/chat/conversation.h"
 #include "text/data/record_format.h"
+#include "text/data/token_places.h"
 
 namespace castor {
 namespace {
 
 // Another number where a record means something else than it did, so that what
 // was kept of records before is not taken for it.
-constexpr uint64_t kExampleRules = 1;
+constexpr uint64_t kExampleRules = 2;
 
 // Conversations have few values, and tools are nested a little. Keys in their
 // order are found one by one, so that an object of very many takes long.
@@ -95,7 +97,7 @@ class Record {
     const NearKey near = FindNearKey(others, absent);
     if (!near.name.empty()) {
       return absl::InvalidArgumentError(
-          UnknownKeyMessage(near.name, near.known));
+          UnknownKeyMessage(near.name, near.known, rules_.keys));
     }
     constexpr size_t kMost = 8;
     others.resize(std::min(others.size(), kMost));
@@ -150,8 +152,8 @@ class Record {
             "could be learned: say \"completion\""));
       }
       CASTOR_ASSIGN_OR_RETURN(const std::string asked, Text("prompt"));
-      CASTOR_ASSIGN_OR_RETURN(std::string answer, Text("completion"));
-      return SetCompletion(asked, Ended(asked + answer), /*is_chat=*/false);
+      CASTOR_ASSIGN_OR_RETURN(const std::string answer, Text("completion"));
+      return SetCompletion(asked, asked + Ended(answer), /*is_chat=*/false);
     }
     if (completion == nullptr || !completion->is_array()) {
       return absl::InvalidArgumentError(
@@ -207,7 +209,7 @@ class Record {
                   "that appropriately completes the request.\n\n"
                   "### Instruction:\n",
                   instruction, "\n\n### Input:\n", input, "\n\n### Response:");
-    return SetCompletion(prompt, Ended(prompt + output), /*is_chat=*/false);
+    return SetCompletion(prompt, prompt + Ended(output), /*is_chat=*/false);
   }
 
   // The conversation of a list of messages, with what else the record has for a
@@ -252,8 +254,15 @@ class Record {
       CASTOR_RETURN_IF_ERROR(FindTurns(chat, &whole));
     }
     StartLabels();
+    const std::vector<TokenPlace> places =
+        PlacesOfTokens(*rules_.encoding, whole.text, out_.ids);
     for (const text::jinja::TextSpan& span : whole.generated) {
-      CASTOR_RETURN_IF_ERROR(LearnBytes(whole.text, span.begin, span.end));
+      if (span.begin == span.end) continue;
+      if (places.empty()) {
+        CASTOR_RETURN_IF_ERROR(LearnBytes(whole.text, span.begin, span.end));
+      } else {
+        LearnPlaces(places, span.begin, span.end);
+      }
     }
     return absl::OkStatus();
   }
@@ -298,10 +307,22 @@ class Record {
               out_.labels.begin() + static_cast<ptrdiff_t>(begin));
   }
 
-  // Learns the tokens that the bytes [begin, end) of `text` are in, which
-  // follow from the tokens of what is before them.
+  // Learns the tokens that the bytes [begin, end) of the text are in.
+  void LearnPlaces(const std::vector<TokenPlace>& places, int64_t begin,
+                   int64_t end) {
+    const auto first = std::partition_point(
+        places.begin(), places.end(),
+        [&](const TokenPlace& place) { return place.end <= begin; });
+    const auto last = std::partition_point(
+        first, places.end(),
+        [&](const TokenPlace& place) { return place.begin < end; });
+    Learn(static_cast<size_t>(first - places.begin()),
+          static_cast<size_t>(last - places.begin()));
+  }
+
+  // The same of a text whose tokens have no places in it: what they are follows
+  // from the tokens of the text before the bytes.
   absl::Status LearnBytes(absl::string_view text, int64_t begin, int64_t end) {
-    if (begin == end) return absl::OkStatus();
     CASTOR_RETURN_IF_ERROR(Encode(text.substr(0, static_cast<size_t>(begin)),
                                   /*is_chat=*/true, &begin_ids_));
     const size_t first = CommonBegin(begin_ids_, out_.ids);

@@ -21,7 +21,10 @@
 // have made. A template without them is asked for the conversation up to each
 // turn of the assistant, with the begin of that turn, and for the same with the
 // turn: what the second has more than the first is learned. Both must be begins
-// of the whole. A token that is part of it at one end is learned whole.
+// of the whole. A token that is part of it at one end is learned whole, which
+// the places of the tokens in the text say (token_places.h). Where these cannot
+// be told, it begins where the tokens of the whole text differ from those of
+// the text before it.
 #ifndef CASTOR_TEXT_DATA_EXAMPLE_H_
 #define CASTOR_TEXT_DATA_EXAMPLE_H_
 

@@ -144,6 +144,19 @@ TEST_F(ExampleTest, AnInstructionIsAlpacasPromptAndItsAnswer) {
   }
 }
 
+// The prompt may end with the end token, too.
+TEST_F(ExampleTest, TheCompletionHasAnEndOfItsOwn) {
+  encoding_.end_text = "$";
+  ASSERT_TRUE(Read(R"({"prompt": "a$", "completion": ""})",
+                   RecordFormat::kPrompt, LossOn::kCompletion)
+                  .ok());
+  EXPECT_EQ(Learned(), "__$");
+  ASSERT_TRUE(Read(R"({"prompt": "a", "completion": "b$"})",
+                   RecordFormat::kPrompt, LossOn::kCompletion)
+                  .ok());
+  EXPECT_EQ(Learned(), "_b$");
+}
+
 TEST_F(ExampleTest, LearnsAllWhereThatIsSaid) {
   ASSERT_TRUE(Read(R"({"prompt": "ab", "completion": "c"})",
                    RecordFormat::kPrompt, LossOn::kAll)

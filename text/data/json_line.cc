@@ -155,6 +155,7 @@ class LineHandler : public nlohmann::json_sax<Json> {
     return false;
   }
 
+  const RecordKeys& keys() const { return keys_; }
   const absl::Status& status() const { return status_; }
   bool seen(Field field) const { return seen_[field]; }
   const std::vector<int32_t>& mask(Field field) const {
@@ -256,7 +257,7 @@ absl::Status CheckNames(const LineHandler& handler,
   for (const Field field : fields) {
     if (handler.seen(field) || handler.meant(field).empty()) continue;
     return absl::InvalidArgumentError(
-        UnknownKeyMessage(handler.meant(field), kNames[field]));
+        UnknownKeyMessage(handler.meant(field), kNames[field], handler.keys()));
   }
   return absl::OkStatus();
 }

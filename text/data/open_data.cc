@@ -74,6 +74,7 @@ class DataOpener {
   absl::Status LoadTemplate();
   bool MayBeBytes(const std::string& path) const;
   void TellOfDocuments(absl::string_view key);
+  void TellOfEnds(absl::string_view key, RecordFormat format);
   absl::StatusOr<OpenFile> OpenRecords(absl::string_view key,
                                        const std::string& path);
   absl::StatusOr<OpenFile> OpenCached(absl::string_view key,
@@ -334,6 +335,23 @@ void DataOpener::TellOfDocuments(absl::string_view key) {
                           : ": each follows the one before it at once"));
 }
 
+// Says that no end token ends the texts that are samples of their own.
+void DataOpener::TellOfEnds(absl::string_view key, RecordFormat format) {
+  if (format == RecordFormat::kMessages ||
+      format == RecordFormat::kConversations ||
+      encoding_->end_of_document >= 0 || !encoding_->after.empty()) {
+    return;
+  }
+  Say(absl::StrCat("note: ", key),
+      absl::StrCat(format == RecordFormat::kText     ? "texts are"
+                   : format == RecordFormat::kPrompt ? "completions that are "
+                                                       "no messages are"
+                                                     : "outputs are",
+                   " not ended by an end-of-text token (",
+                   encoding_->end_looked_for,
+                   "), so where they end is not learned"));
+}
+
 absl::StatusOr<OpenFile> DataOpener::OpenCached(
     absl::string_view key, const std::string& path, SourceKind kind,
     const ExampleRules* examples, const std::vector<std::string>& unused) {
@@ -368,6 +386,7 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
   };
   if (kind != SourceKind::kTokenLines) request.tokenize.encoding = &*encoding_;
   if (kind == SourceKind::kTextLines) TellOfDocuments(key);
+  if (examples != nullptr) TellOfEnds(key, examples->format);
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
   if (HasSamples(kind)) {

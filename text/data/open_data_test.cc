@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -404,6 +405,71 @@ TEST_F(OpenDataTest, SamplesOfSeveralFilesAreJoined) {
   const auto halves = OpenData(data, Options("model"));
   ASSERT_TRUE(halves.ok()) << halves.status();
   EXPECT_EQ(halves->validation->num_samples(), 1 + 1);  // none of b's
+}
+
+TEST_F(OpenDataTest, AFileIsTokenisedOnceWhateverItsEnd) {
+  for (const auto& [name, text] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"a.txt", "a b c"},
+           {"a.jsonl", "{\"text\": \"a b\"}\n"},
+           {"b.jsonl", "{\"input_ids\": [1, 2]}\n"},
+           {"a.json", "[{\"text\": \"a b\"},\n {\"text\": \"c\"}]"},
+           {"b.json", "[{\"input_ids\": [1, 2]}]"},
+           {"c.json", "[{\"prompt\": \"a\", \"completion\": \" b\"}]"},
+           {"a.csv", "text\na b\n\"c\nd\"\n"},
+           {"b.csv", "prompt,completion\na, b\n"}}) {
+    const DataConfig data = Data(Write(name, text));
+    const auto opens = [&] {
+      said_.clear();
+      EXPECT_TRUE(OpenData(data, Options("model")).ok()) << name;
+      return absl::StrJoin(said_, "\n");
+    };
+    EXPECT_THAT(opens(), HasSubstr("tokenised \"")) << name;
+    EXPECT_EQ(opens(), "") << name;
+    // Another text of the same length is seen.
+    std::string other = text;
+    other[text.find_last_of("bd2")] = '1';
+    Write(name, other);
+    EXPECT_THAT(opens(), HasSubstr("tokenised \"")) << name;
+  }
+}
+
+TEST_F(OpenDataTest, SaysWhereTextsHaveNoEnd) {
+  TextEncoding encoding = EncodingForTest(EncodeLikeGpt2);
+  encoding.end_of_document = -1;
+  encoding.end_looked_for = "no file names one";
+  encoding.after = {};
+  OpenDataOptions options = Options("model");
+  options.load_tokenizer = [&](const std::string&) { return encoding; };
+  const auto said = [&](const DataConfig& data) {
+    said_.clear();
+    EXPECT_TRUE(OpenData(data, options).ok());
+    return absl::StrJoin(said_, "\n");
+  };
+  EXPECT_THAT(
+      said(Data(Write("a.csv", "prompt,completion\na, b"))),
+      HasSubstr("note: data.train: completions that are no messages are not "
+                "ended by an end-of-text token (no file names one), so where "
+                "they end is not learned"));
+  EXPECT_THAT(said(Data(Write("b.csv", "instruction,output\na,b"))),
+              HasSubstr("outputs are not ended"));
+  DataConfig text = Data(Write("c.csv", "text\na b"));
+  text.packing = Packing::kNone;
+  EXPECT_THAT(said(text), HasSubstr("texts are not ended"));
+  encoding.end_of_document = 3;
+  EXPECT_THAT(said(text), Not(HasSubstr("not ended")));
+}
+
+TEST_F(OpenDataTest, ARefusedRecordSaysWhatIsWrongWithItsFile) {
+  const std::string bad = Write("a.csv", "text\na\nb\xff\n");
+  EXPECT_THAT(Error(Data(bad), Options("model")),
+              AllOf(HasSubstr("record 2: the byte 0xff is no UTF-8"),
+                    Not(HasSubstr("JSON")), Not(HasSubstr("\xff"))));
+  DataConfig data = Data(Write("a.jsonl", "{\"messages\": []}"));
+  data.keys = {{"messages", "conv"}};
+  EXPECT_THAT(Error(data, Options("model")),
+              HasSubstr("unknown key \"messages\": data.keys says that "
+                        "\"messages\" is called \"conv\" in the files"));
 }
 
 TEST_F(OpenDataTest, PromptsTeachTheirCompletions) {

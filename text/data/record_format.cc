@@ -110,7 +110,8 @@ absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
   }
   const NearKey near = FindNearKey(handler.names, leading);
   if (near.name.empty()) return RecordFormat::kText;
-  return absl::InvalidArgumentError(UnknownKeyMessage(near.name, near.known));
+  return absl::InvalidArgumentError(
+      UnknownKeyMessage(near.name, near.known, keys));
 }
 
 }  // namespace castor

@@ -64,7 +64,14 @@ NearKey FindNearKey(const std::vector<std::string>& names,
   return {};
 }
 
-std::string UnknownKeyMessage(absl::string_view name, absl::string_view known) {
+std::string UnknownKeyMessage(absl::string_view name, absl::string_view known,
+                              const RecordKeys& keys) {
+  if (const absl::string_view is = keys.NameOf(known); is != known) {
+    return absl::StrCat("unknown key ", QuotedForMessage(name),
+                        ": data.keys says that \"", known, "\" is called ",
+                        QuotedForMessage(is),
+                        " in the files. Say its name there, or rename it");
+  }
   return absl::StrCat("unknown key ", QuotedForMessage(name), ": is \"", known,
                       "\" meant? Rename it, or leave it out");
 }

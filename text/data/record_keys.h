@@ -46,8 +46,10 @@ struct NearKey {
 NearKey FindNearKey(const std::vector<std::string>& names,
                     const std::vector<absl::string_view>& known);
 
-// What a message says of `name`, which is probably `known`.
-std::string UnknownKeyMessage(absl::string_view name, absl::string_view known);
+// What a message says of `name`, which is probably the known key `known`, and
+// whose name is another one where `keys` says so.
+std::string UnknownKeyMessage(absl::string_view name, absl::string_view known,
+                              const RecordKeys& keys);
 
 }  // namespace castor
 

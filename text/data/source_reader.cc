@@ -213,9 +213,9 @@ uint64_t SourceReader::checksum() const {
   return XXH3_64bits_digest(hash_->state);
 }
 
-absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path) {
-  CASTOR_ASSIGN_OR_RETURN(const auto reader,
-                          SourceReader::Open(path, SourceCut::kText));
+absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path,
+                                        SourceCut cut) {
+  CASTOR_ASSIGN_OR_RETURN(const auto reader, SourceReader::Open(path, cut));
   SourcePiece piece;
   for (bool more = true; more;) {
     CASTOR_ASSIGN_OR_RETURN(more, reader->Next(&piece));

@@ -115,8 +115,8 @@ class SourceReader {
   char last_byte_ = '\n';  // of what is given
 };
 
-// The checksum of the whole file at `path`.
-absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path);
+// The checksum of all that a reader gives of the file at `path`.
+absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path, SourceCut cut);
 
 }  // namespace castor
 

@@ -26,6 +26,11 @@ TextEncoding ByteEncoding() {
               [](absl::Span<const int32_t> ids) {
                 return std::string(ids.begin(), ids.end());
               },
+          .texts_of =
+              [](int32_t id) {
+                return std::vector<std::string>{
+                    std::string(1, static_cast<char>(id))};
+              },
           .vocabulary = 256};
 }
 

@@ -41,6 +41,10 @@ struct TextEncoding {
   // The text of tokens, special ones included, for the user; null: unknown.
   std::function<absl::StatusOr<std::string>(absl::Span<const int32_t> ids)>
       decode;
+  // The texts that a token may be in a text, the likeliest first: with its
+  // space and, as where the tokenizer has put that there itself, without. Null:
+  // unknown.
+  std::function<std::vector<std::string>(int32_t id)> texts_of = nullptr;
   // Where a long text is cut before a space (text_cut.h), whether the space
   // belongs to the second part, or is what a tokenizer puts before each text
   // and so must be left out.

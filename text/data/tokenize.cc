@@ -68,6 +68,23 @@ struct PieceTokens {
   }
 };
 
+// That the bytes of `text` from `bad` on are no text.
+absl::Status NotUtf8(absl::string_view text, int64_t bad) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the byte 0x",
+      absl::Hex(static_cast<unsigned char>(text[static_cast<size_t>(bad)]),
+                absl::kZeroPad2),
+      " is no UTF-8, which a tokenizer needs: iconv converts the file"));
+}
+
+// `status` of the record `text`; where it is refused for want of UTF-8, with
+// that as reason, whatever the bytes are made of.
+absl::Status OfRecord(absl::string_view text, const absl::Status& status) {
+  if (status.ok()) return status;
+  const int64_t bad = FindInvalidUtf8(text);
+  return bad >= 0 ? NotUtf8(text, bad) : status;
+}
+
 std::string PlaceOf(const std::string& path, int64_t line) {
   return absl::StrCat("file \"", path, "\", ", PlaceWord(path), " ", line);
 }
@@ -172,7 +189,8 @@ absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
           status = as_text ? AddDocument(line.text, number, out)
                            : AddTokens(line, number, out);
         }
-        return Annotate(PlaceOf(reader_.path(), number), status);
+        return Annotate(PlaceOf(reader_.path(), number),
+                        OfRecord(text, status));
       });
 }
 
@@ -181,10 +199,8 @@ absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
   absl::string_view text = piece.bytes;
   if (const int64_t bad = FindInvalidUtf8(text); bad >= 0) {
     const auto lines = std::count(text.begin(), text.begin() + bad, '\n');
-    return absl::InvalidArgumentError(absl::StrCat(
-        PlaceOf(reader_.path(), piece.first_line + lines), ": the byte 0x",
-        absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
-        " is no UTF-8, which a tokenizer needs: iconv converts the file"));
+    return Annotate(PlaceOf(reader_.path(), piece.first_line + lines),
+                    NotUtf8(text, bad));
   }
   const TextEncoding& encoding = *options_.encoding;
   if (piece.is_first) out->values = encoding.before;
@@ -314,7 +330,8 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
           if (found.has_value() || IsBlank(text)) return absl::OkStatus();
           absl::StatusOr<FoundRecords> looked = look(text);
           if (looked.ok()) found = *std::move(looked);
-          return Annotate(PlaceOf(path, number), looked.status());
+          return Annotate(PlaceOf(path, number),
+                          OfRecord(text, looked.status()));
         }));
     if (found.has_value()) return *std::move(found);
   }

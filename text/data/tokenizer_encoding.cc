@@ -1,13 +1,19 @@
 #include "text/data/tokenizer_encoding.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/model_end_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -47,6 +53,53 @@ absl::Status FindEndOfDocument(const std::string& directory,
   return absl::OkStatus();
 }
 
+// Whether the vocabulary has bytes in GPT-2's alphabet, which is found by
+// trying.
+bool IsByteLevel(const Tokenizer& tokenizer) {
+  constexpr absl::string_view kTried = "\n a";
+  std::vector<int32_t> ids;
+  if (!tokenizer.Encode(kTried, {.add_special_tokens = false}, &ids).ok()) {
+    return false;
+  }
+  std::string bytes;
+  for (const int32_t id : ids) {
+    if (!text::AppendBytesOf(tokenizer.TokenOf(id).value_or("▁"), &bytes)) {
+      return false;
+    }
+  }
+  // A space may have been put before it.
+  return absl::EndsWith(bytes, kTried);
+}
+
+// What the token `id` may be in a text (TextEncoding::texts_of).
+std::vector<std::string> TextsOf(const Tokenizer& tokenizer, bool is_byte_level,
+                                 int32_t id) {
+  const std::optional<std::string> token = tokenizer.TokenOf(id);
+  if (!token.has_value()) return {};
+  std::vector<std::string> texts;
+  const auto add = [&](std::string text) {
+    const bool has_space = absl::StartsWith(text, " ");
+    texts.push_back(std::move(text));
+    if (has_space) texts.push_back(texts.back().substr(1));
+  };
+  std::string bytes;
+  if (is_byte_level) {
+    if (text::AppendBytesOf(*token, &bytes)) add(std::move(bytes));
+  } else if (uint32_t byte = 0;
+             token->size() == 6 && absl::StartsWith(*token, "<0x") &&
+             absl::EndsWith(*token, ">") &&
+             absl::SimpleHexAtoi(absl::string_view(*token).substr(3, 2),
+                                 &byte)) {
+    add(std::string(1, static_cast<char>(byte)));  // of SentencePiece
+  } else {
+    add(absl::StrReplaceAll(*token, {{"▁", " "}}));
+    // WordPiece's parts of words that do not begin them.
+    if (absl::StartsWith(*token, "##")) add(token->substr(2));
+  }
+  add(*token);  // as one that is added is in a text
+  return texts;
+}
+
 absl::StatusOr<TextEncoding> Load(const std::string& directory) {
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer,
                           Tokenizer::Load(directory));
@@ -64,6 +117,10 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
   CASTOR_RETURN_IF_ERROR(FindEndOfDocument(directory, *tokenizer, &encoding));
   encoding.decode = [tokenizer](absl::Span<const int32_t> ids) {
     return tokenizer->Decode(ids, /*skip_special_tokens=*/false);
+  };
+  encoding.texts_of = [tokenizer,
+                       is_byte_level = IsByteLevel(*tokenizer)](int32_t id) {
+    return TextsOf(*tokenizer, is_byte_level, id);
   };
   encoding.encode = [tokenizer = std::move(tokenizer)](
                         absl::string_view text, std::vector<int32_t>* ids) {

@@ -1,7 +1,10 @@
 #include "run/config/foreign/conversions.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -108,47 +111,122 @@ void Path(const ForeignKey& key, const Json& value, ForeignAccount& account) {
                              "is downloaded first (hf download)");
 }
 
-void DataFile(const ForeignKey& key, const Json& value,
-              ForeignAccount& account) {
-  const Json* file = &value;
-  if (value.is_array()) {
-    if (value.size() != 1) {
+namespace {
+
+// The paths of a data set's files, which may be a path, a list of them, or an
+// object that has either.
+struct NamedFiles {
+  std::vector<std::string> paths;
+  std::string type;  // of their records; an object's text
+  std::vector<std::string> other_keys;
+};
+
+// Absent: it names no files.
+std::optional<NamedFiles> FilesOf(const Json& value) {
+  NamedFiles named;
+  const Json* files = &value;
+  if (value.is_object()) {
+    const Json* type = FindAtPath(value, "type");
+    if (type != nullptr) {
+      named.type = type->is_string() ? type->get<std::string>() : type->dump();
+    }
+    for (const auto& [key, setting] : value.items()) {
+      // The files' endings say what ds_type does.
+      const bool read = key == "type" || key == "path" || key == "data_files" ||
+                        key == "ds_type";
+      if (!read && !IsOff(setting)) named.other_keys.push_back(key);
+    }
+    files = FindAtPath(value, "data_files");
+    if (files == nullptr) files = FindAtPath(value, "path");
+    if (files == nullptr) return std::nullopt;
+  }
+  const Json list = files->is_array() ? *files : Json::array({*files});
+  for (const Json& file : list) {
+    if (!file.is_string()) return std::nullopt;
+    named.paths.push_back(file.get<std::string>());
+  }
+  return named;
+}
+
+bool IsDataFile(absl::string_view path) {
+  if (!absl::ConsumeSuffix(&path, ".gz")) absl::ConsumeSuffix(&path, ".zst");
+  for (const char* const ending :
+       {".jsonl", ".json", ".csv", ".txt", ".bin", ".npy"}) {
+    if (absl::EndsWith(path, ending)) return true;
+  }
+  return false;
+}
+
+// Types of Axolotl's that records of castor's have by their keys.
+bool IsKnownType(absl::string_view type) {
+  for (const absl::string_view known :
+       {"", "completion", "pretrain", "alpaca", "chat_template", "sharegpt"}) {
+    if (type == known) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void DataFiles(const ForeignKey& key, const Json& value,
+               ForeignAccount& account) {
+  std::vector<std::string> paths;
+  std::vector<std::string> other_keys;
+  absl::string_view says;
+  const Json sets = value.is_array() ? value : Json::array({value});
+  for (const Json& set : sets) {
+    const std::optional<NamedFiles> named = FilesOf(set);
+    if (!named.has_value()) {
       return account.LeaveToUser(
-          absl::StrCat(key.ours, " is one file: write the ", value.size(),
-                       " data sets into it"));
+          absl::StrCat(key.ours, " is a file, or a list of them"));
     }
-    file = &value[0];
-  }
-  std::string type;
-  if (file->is_object()) {
-    const Json* kind = FindAtPath(*file, "type");
-    if (kind != nullptr && kind->is_string()) type = kind->get<std::string>();
-    const Json* path = FindAtPath(*file, "data_files");
-    if (path == nullptr) path = FindAtPath(*file, "path");
-    if (path == nullptr) {
-      return account.LeaveToUser(absl::StrCat(key.ours, " is a file"));
+    for (const std::string& path : named->paths) {
+      if (!IsDataFile(path)) {
+        return account.LeaveToUser(absl::StrCat(
+            key.ours,
+            " names files on this machine (docs/data.md): write the "
+            "data set \"",
+            path, "\" into one"));
+      }
+      if (!IsKnownType(named->type)) {
+        return account.LeaveToUser(absl::StrCat(
+            key.ours, ": the records of ", path, " are of the type ",
+            named->type, ": docs/data.md says what records castor reads"));
+      }
+      paths.push_back(path);
     }
-    file = path->is_array() && path->size() == 1 ? &(*path)[0] : path;
+    if (named->type == "alpaca") {
+      says =
+          "castor's prompt is Stanford's (docs/data.md), and Axolotl's may end "
+          "differently";
+    }
+    for (const std::string& other : named->other_keys) {
+      if (std::find(other_keys.begin(), other_keys.end(), other) ==
+          other_keys.end()) {
+        other_keys.push_back(other);
+      }
+    }
   }
-  const std::string path =
-      file->is_string() ? file->get<std::string>() : std::string();
-  bool known = false;
-  for (const char* const ending : {".jsonl", ".txt", ".bin", ".npy"}) {
-    known = known || absl::EndsWith(path, ending);
+  account.Take(key.ours, paths.size() == 1 ? Json(paths.front()) : Json(paths),
+               says);
+  if (other_keys.empty()) return;
+  account.LeaveToUser(absl::StrCat(
+      absl::StrJoin(other_keys, ", "),
+      ": data.keys, data.loss_on and the tokenizer's chat template say how "
+      "records are read (docs/data.md)"));
+}
+
+void LearnsAll(const ForeignKey& key, const Json& value,
+               ForeignAccount& account) {
+  if (IsOff(value)) {
+    return account.Ignore("castor learns what is answered by itself");
   }
-  if (!known) {
-    return account.LeaveToUser(
-        absl::StrCat(key.ours,
-                     " is a .jsonl, .txt, .bin or .npy file on this machine: "
-                     "write the data set ",
-                     file->dump(), " into one (docs/data.md)"));
-  }
-  if (!type.empty() && type != "completion" && type != "pretrain") {
-    return account.LeaveToUser(
-        absl::StrCat(key.ours, ": the lines of ", path, " are of the type ",
-                     type, ": docs/data.md says what lines castor reads"));
-  }
-  account.Take(key.ours, path);
+  account.Take(key.ours, "all");
+}
+
+void LearnsOnly(const ForeignKey& key, const Json& value,
+                ForeignAccount& account) {
+  account.Take(key.ours, IsOff(value) ? "all" : std::string(key.says));
 }
 
 void Enabled(const ForeignKey& key, const Json& value,
@@ -272,8 +350,9 @@ void SaveStrategy(const ForeignKey&, const Json& value,
 
 void BestMetric(const ForeignKey& key, const Json& value,
                 ForeignAccount& account) {
-  absl::string_view name =
-      value.is_string() ? value.get_ref<const std::string&>() : "";
+  const std::string text =
+      value.is_string() ? value.get<std::string>() : std::string();
+  absl::string_view name = text;
   absl::ConsumePrefix(&name, "eval_");
   for (const char* const same : {"loss", "perplexity", "token_accuracy"}) {
     if (name == same) return account.Take(key.ours, same);

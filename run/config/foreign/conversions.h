@@ -28,9 +28,16 @@ void IfPositive(const ForeignKey& key, const Json& value,
 void Steps(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // A path on this machine, not a name at a hub.
 void Path(const ForeignKey& key, const Json& value, ForeignAccount& account);
-// The first data set of a list, or the one, if it is a file.
-void DataFile(const ForeignKey& key, const Json& value,
-              ForeignAccount& account);
+// Data sets that are files: one, or a list of them.
+void DataFiles(const ForeignKey& key, const Json& value,
+               ForeignAccount& account);
+// Whether prompts are learned, too.
+void LearnsAll(const ForeignKey& key, const Json& value,
+               ForeignAccount& account);
+// Whether only what `says` names is learned, a value of data.loss_on; if not,
+// all is.
+void LearnsOnly(const ForeignKey& key, const Json& value,
+                ForeignAccount& account);
 // A yes or no, "auto" among them, of a type of numbers: `ours` has it.
 void Enabled(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // The name of a type of numbers: "bf16", "float16", "fp32".

@@ -132,6 +132,17 @@ void OptimizerType(const ForeignKey& key, const Json& value,
   account.Take(key.ours, value);  // whoever reads it says what there is
 }
 
+// DeepSpeed's engine asks for it only of type Adam.
+void AdamWMode(const ForeignKey& key, const Json& value,
+               ForeignAccount& account) {
+  const Json* type = FindAtPath(account.ours(), "optimizer.type");
+  if (value == false && type != nullptr && type->is_string() &&
+      absl::AsciiStrToLower(type->get_ref<const std::string&>()) == "adamw") {
+    return account.Ignore(key.says);
+  }
+  account.Take(key.theirs, value);
+}
+
 void ScheduleType(const ForeignKey& key, const Json& value,
                   ForeignAccount& account) {
   if (value == "OneCycle" || value == "LRRangeTest") {
@@ -254,6 +265,8 @@ constexpr ForeignKey kKeys[] = {
      "gradients of embeddings are whole, which changes no sum"},
     // The optimizer's and the schedule's parameters.
     {kOurs, "optimizer.params.max_grad_norm", "gradient_clipping", OldClipping},
+    {kOurs, "optimizer.params.adam_w_mode", "optimizer.params.adam_w_mode",
+     AdamWMode, "in DeepSpeed, too, AdamW is AdamW whatever this says"},
     {kOurs, "optimizer.type", "optimizer.type", OptimizerType},
     {kOurs, "scheduler.type", "scheduler.type", ScheduleType},
     {kAlso,
@@ -289,7 +302,8 @@ constexpr ForeignKey kKeys[] = {
      "", Ignored, kCheckpoints},
     {kAlso, "use_node_local_storage", "", Ignored, kCheckpoints},
     {kAlso, "dataloader_drop_last", "", Ignored,
-     "samples wrap around, so that each batch is whole"},
+     "castor train's samples wrap around, so that each batch is whole; the "
+     "loader of castor.deepspeed_initialize keeps to it"},
     // Ranks.
     {kAlso, "pipeline", "", Ignored,
      "a model is divided over ranks by chunks, not by layers"},

@@ -84,6 +84,14 @@ TEST(DeepSpeed, HasItsOwnDefaults) {
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_EQ(given->optimizer.rule->Params()["adam_w_mode"], false);
   EXPECT_EQ(given->optimizer.weight_decay, 0.2);
+  // Its AdamW is AdamW whatever adam_w_mode says.
+  const auto adamw = Train(
+      R"("zero_optimization": {"stage": 3}, "train_batch_size": 8, "steps": 5,
+         "optimizer": {"type": "adamw", "params": {"adam_w_mode": false}})");
+  ASSERT_TRUE(adamw.ok()) << adamw.status();
+  EXPECT_EQ(adamw->optimizer.rule->name(), "AdamW");
+  EXPECT_THAT(adamw->notes.lines,
+              Contains(HasSubstr("optimizer.params.adam_w_mode")));
   // torch.optim.AdamW has a decay by itself.
   const auto torch = Train(
       R"("zero_optimization": {"stage": 0}, "train_batch_size": 8, "steps": 5,

@@ -1,9 +1,12 @@
 #include "run/config/foreign/foreign_config.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -33,7 +36,7 @@ constexpr ForeignSystem kSystems[] = {
     {"axolotl", 'A', "Axolotl's",
      R"({"weight_decay": 0.0, "max_grad_norm": 1.0, "num_epochs": 1,
          "micro_batch_size": 1, "lr_scheduler": "cosine", "seed": 42,
-         "sequence_len": 512})"},
+         "sequence_len": 512, "save_total_limit": 4})"},
     {"llama-factory", 'L', "LLaMA-Factory's",
      R"({"learning_rate": 5e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
          "num_train_epochs": 3, "per_device_train_batch_size": 8,
@@ -112,24 +115,74 @@ void FillIn(const Json& root, Json* value) {
   *value = text;
 }
 
+constexpr char kWarmupSteps[] = "scheduler.params.warmup_num_steps";
+constexpr char kWarmupRatio[] = "scheduler.params.warmup_ratio";
+
+void TakeTrainerKey(const std::string& key, const Json& value,
+                    const ForeignKey* row, ForeignAccount* account) {
+  account->Begin(key);
+  if (row != nullptr) {
+    row->convert(*row, value, *account);
+  } else if (conversions::IsOff(value)) {
+    account->Ignore("it asks for nothing");
+  } else {
+    account->Lack("castor does not know it");
+  }
+}
+
 void ImportTrainer(const ForeignSystem& system, const std::string& prefix,
                    Json document, ForeignAccount* account) {
   FillIn(Json(document), &document);
-  const auto visit = [&](absl::string_view of, const std::string& path,
-                         const Json& value, const ForeignKey* row) {
-    account->Begin(absl::StrCat(prefix, PrintableKey(path), of));
-    if (row != nullptr) {
-      row->convert(*row, value, *account);
-    } else if (conversions::IsOff(value)) {
-      account->Ignore("it asks for nothing");
-    } else {
-      account->Lack("castor does not know it");
-    }
-  };
-  WalkForeign(TrainerKeys(), system.letter, document,
-              [&](const std::string& path, const Json& value,
-                  const ForeignKey* row) { visit("", path, value, row); });
-  // What another of the system's keys has said already stands.
+  WalkForeign(
+      TrainerKeys(), system.letter, document,
+      [&](const std::string& path, const Json& value, const ForeignKey* row) {
+        TakeTrainerKey(absl::StrCat(prefix, PrintableKey(path)), value, row,
+                       account);
+      });
+}
+
+// Axolotl's warm-up follows from the run's steps, which the data tell.
+void TellOfWarmup(const std::string& prefix, ForeignAccount* account) {
+  const Json& ours = account->ours();
+  const Json* type = FindAtPath(ours, "scheduler.type");
+  const std::string name =
+      type != nullptr && type->is_string() ? type->get<std::string>() : "";
+  // Those of DeepSpeed's file have a warm-up of their own.
+  if (name == "constant" || absl::StartsWith(name, "Warmup") ||
+      FindAtPath(ours, kWarmupSteps) != nullptr ||
+      FindAtPath(ours, kWarmupRatio) != nullptr) {
+    return;
+  }
+  account->Begin(absl::StrCat(prefix, "warmup_steps (not given)"));
+  account->LeaveToUser(absl::StrCat(
+      "Axolotl takes 3 % of the run's steps, and at most 100: give ",
+      kWarmupSteps, ", or ", kWarmupRatio, " = 0.03"));
+}
+
+// What TRL's trainer learns where its arguments do not say it.
+void TellOfLearned(const std::string& prefix, const Json& document,
+                   ForeignAccount* account) {
+  static constexpr const char* kOfTrl[] = {
+      "dataset_text_field", "max_length",         "max_seq_length", "packing",
+      "eos_token",          "chat_template_path", "padding_free"};
+  const bool is_trl = std::any_of(
+      std::begin(kOfTrl), std::end(kOfTrl),
+      [&](const char* key) { return FindAtPath(document, key) != nullptr; });
+  if (!is_trl || FindAtPath(document, "assistant_only_loss") != nullptr ||
+      FindAtPath(account->ours(), "data.loss_on") != nullptr) {
+    return;
+  }
+  account->Begin(absl::StrCat(prefix, "assistant_only_loss (not given)"));
+  account->LeaveToUser(
+      "TRL learns all of a conversation, and of a prompt's record the "
+      "completion; castor what is answered, unless data.loss_on is \"all\"");
+}
+
+// What the system takes where the file says nothing, for keys that no file has
+// set.
+void ImportTrainerDefaults(const ForeignSystem& system,
+                           const std::string& prefix, const Json& document,
+                           ForeignAccount* account) {
   const Json defaults = Json::parse(system.defaults);
   for (const auto& [key, value] : defaults.items()) {
     const ForeignKey* row = FindForeignKey(TrainerKeys(), system.letter, key);
@@ -137,8 +190,11 @@ void ImportTrainer(const ForeignSystem& system, const std::string& prefix,
         FindAtPath(document, key) != nullptr) {
       continue;
     }
-    visit(" (not given)", key, value, row);
+    TakeTrainerKey(absl::StrCat(prefix, key, " (not given)"), value, row,
+                   account);
   }
+  if (system.letter == 'A') TellOfWarmup(prefix, account);
+  if (system.letter == 'H') TellOfLearned(prefix, document, account);
 }
 
 // Every value of `object` that is no object, as the key of Castor's that it is.
@@ -154,11 +210,20 @@ void TakeLeaves(const Json& object, const std::string& at,
   }
 }
 
-// `alone`: whether nothing else says what "auto" stands for.
+// Whether the file has said it, and not DeepSpeed's default.
+bool IsGiven(const Json& document, const DeepSpeedReading& reading,
+             absl::string_view path) {
+  const auto& defaults = reading.defaults;
+  if (std::find(defaults.begin(), defaults.end(), path) != defaults.end()) {
+    return false;
+  }
+  return FindAtPath(document, path) != nullptr ||
+         (absl::StartsWith(path, "bf16.") &&
+          FindAtPath(document, "bfloat16") != nullptr);
+}
+
 void ImportDeepSpeed(const std::string& prefix, const Json& document,
-                     bool alone, ForeignAccount* account) {
-  const DeepSpeedReading reading = ReadDeepSpeed(
-      alone ? DeepSpeedDoor::kTrain : DeepSpeedDoor::kClient, document);
+                     const DeepSpeedReading& reading, ForeignAccount* account) {
   for (const ForeignEntry& entry : reading.account.entries()) {
     account->Begin(absl::StrCat(prefix, entry.key));
     if (entry.fate == ForeignFate::kMeaningless) account->Ignore(entry.says);
@@ -170,12 +235,23 @@ void ImportDeepSpeed(const std::string& prefix, const Json& document,
   }
   TakeLeaves(reading.account.ours(), "",
              [&](const std::string& path, const Json& value) {
-               const bool given = FindAtPath(document, path) != nullptr;
-               if (!given && FindAtPath(account->ours(), path) != nullptr) {
+               if (!IsGiven(document, reading, path)) return;
+               account->Begin(absl::StrCat(prefix, PrintableKey(path)));
+               account->Take(path, value);
+             });
+}
+
+void ImportDeepSpeedDefaults(const std::string& prefix, const Json& document,
+                             const DeepSpeedReading& reading,
+                             ForeignAccount* account) {
+  TakeLeaves(reading.account.ours(), "",
+             [&](const std::string& path, const Json& value) {
+               if (IsGiven(document, reading, path) ||
+                   FindAtPath(account->ours(), path) != nullptr) {
                  return;
                }
-               account->Begin(absl::StrCat(prefix, PrintableKey(path),
-                                           given ? "" : " (not given)"));
+               account->Begin(
+                   absl::StrCat(prefix, PrintableKey(path), " (not given)"));
                account->Take(path, value);
              });
 }
@@ -195,14 +271,12 @@ void Finish(ForeignAccount* account) {
   if (FindAtPath(ours, "steps") != nullptr) {
     Drop(account, "num_train_epochs", "steps says how long the run is");
   }
-  constexpr char kSteps[] = "scheduler.params.warmup_num_steps";
-  constexpr char kRatio[] = "scheduler.params.warmup_ratio";
-  if (FindAtPath(ours, kSteps) != nullptr) {
-    Drop(account, kRatio, "scheduler.params.warmup_num_steps says it");
+  if (FindAtPath(ours, kWarmupSteps) != nullptr) {
+    Drop(account, kWarmupRatio, "scheduler.params.warmup_num_steps says it");
   }
   const Json* type = FindAtPath(ours, "scheduler.type");
   if (type == nullptr || *type == "constant") {
-    for (const char* const warmup : {kSteps, kRatio}) {
+    for (const char* const warmup : {kWarmupSteps, kWarmupRatio}) {
       Drop(account, warmup, "a constant rate has no warm-up");
     }
   }
@@ -255,24 +329,36 @@ std::vector<absl::string_view> ForeignSystemNames() {
 absl::StatusOr<ForeignConfig> ImportForeign(
     const std::vector<ForeignDocument>& documents, absl::string_view from) {
   ForeignConfig result;
+  // What files leave out is filled in after all of them are read.
+  std::vector<std::function<void()>> defaults;
   for (const ForeignDocument& document : documents) {
-    if (!document.json.is_object()) {
+    const Json& json = document.json;
+    if (!json.is_object()) {
       return absl::InvalidArgumentError(
           absl::StrCat(document.name, ": expected keys with values, found ",
-                       DescribeJson(document.json)));
+                       DescribeJson(json)));
     }
     CASTOR_ASSIGN_OR_RETURN(const ForeignSystem* system,
                             SystemOf(document, from));
     result.systems.emplace_back(system->title);
-    const std::string prefix =
-        documents.size() > 1 ? absl::StrCat(document.name, ": ") : "";
+    const bool alone = documents.size() == 1;
+    const std::string prefix = alone ? "" : absl::StrCat(document.name, ": ");
     if (system->letter == 'D') {
-      ImportDeepSpeed(prefix, document.json, documents.size() == 1,
-                      &result.account);
+      // Alone, nothing else says what "auto" stands for.
+      const DeepSpeedReading reading = ReadDeepSpeed(
+          alone ? DeepSpeedDoor::kTrain : DeepSpeedDoor::kClient, json);
+      ImportDeepSpeed(prefix, json, reading, &result.account);
+      defaults.emplace_back([prefix, &json, reading, &result] {
+        ImportDeepSpeedDefaults(prefix, json, reading, &result.account);
+      });
     } else {
-      ImportTrainer(*system, prefix, document.json, &result.account);
+      ImportTrainer(*system, prefix, json, &result.account);
+      defaults.emplace_back([system, prefix, &json, &result] {
+        ImportTrainerDefaults(*system, prefix, json, &result.account);
+      });
     }
   }
+  for (const auto& fill_in : defaults) fill_in();
   Finish(&result.account);
   return result;
 }

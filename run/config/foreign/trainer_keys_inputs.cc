@@ -6,11 +6,13 @@ namespace castor {
 namespace {
 
 using conversions::Always;
-using conversions::DataFile;
+using conversions::DataFiles;
 using conversions::FullOnly;
 using conversions::IfPositive;
 using conversions::Ignored;
 using conversions::Lacking;
+using conversions::LearnsAll;
+using conversions::LearnsOnly;
 using conversions::LeftToUser;
 using conversions::Loss;
 using conversions::ModelComponent;
@@ -31,7 +33,8 @@ constexpr absl::string_view kFull =
 constexpr absl::string_view kKernels = "castor has kernels of its own";
 constexpr absl::string_view kLoaders = "castor has no processes that load data";
 constexpr absl::string_view kText =
-    "castor train learns from files that have the text or the tokens "
+    "castor train reads text, prompts and conversations by the keys of their "
+    "records, with the chat template of the tokenizer's directory "
     "(docs/data.md)";
 constexpr absl::string_view kQuantized = "parameters are not quantized";
 constexpr absl::string_view kPreferences =
@@ -149,27 +152,29 @@ constexpr ForeignKey kKeys[] = {
     {"T", "loss", "", Loss,
      "a step's loss is the mean over its labelled tokens"},
     // The data.
-    {"H", "dataset_name train_file", "data.train", DataFile},
-    {"A", "datasets pretraining_dataset", "data.train", DataFile},
-    {"L", "dataset", "data.train", DataFile},
+    {"H", "dataset_name train_file", "data.train", DataFiles},
+    {"A", "datasets pretraining_dataset", "data.train", DataFiles},
+    {"L", "dataset", "data.train", DataFiles},
     {"L", "dataset_dir media_dir", "", LeftToUser,
-     "data.train is a file; dataset_info.json is not read"},
+     "data.train names files; dataset_info.json is not read"},
     {"H",
      "dataset_config_name dataset_config dataset_train_split "
      "dataset_test_split",
      "", Ignored, kHub},
-    {"H", "validation_file", "data.validation", DataFile},
-    {"A", "test_datasets", "data.validation", DataFile},
-    {"L", "eval_dataset", "data.validation", DataFile},
+    {"H", "validation_file", "data.validation", DataFiles},
+    {"A", "test_datasets", "data.validation", DataFiles},
+    {"L", "eval_dataset", "data.validation", DataFiles},
     {"T", "dataset.source", "data.train", LeftToUser, kText},
-    {"T", "dataset.data_files dataset", "data.train", DataFile},
+    {"T", "dataset.data_files dataset", "data.train", DataFiles},
     {"T",
      "dataset.packed dataset._component_ dataset.column_map "
      "dataset.conversation_column dataset.conversation_style "
-     "dataset.train_on_input dataset.split dataset.new_system_prompt "
-     "dataset.column dataset.add_eos dataset.masking_strategy "
+     "dataset.split dataset.new_system_prompt dataset.add_eos "
+     "dataset.masking_strategy "
      "dataset.image_tag dataset.image_dir",
      "", LeftToUser, kText},
+    {"T", "dataset.train_on_input", "data.loss_on", LearnsAll},
+    {"T", "dataset.column", "data.keys.text", Same},
     {"T", "dataset_val", "data.validation", LeftToUser, kText},
     {"A", "val_set_size", "data.validation_fraction", Share},
     {"L", "val_size", "data.validation_fraction", Share},
@@ -193,17 +198,17 @@ constexpr ForeignKey kKeys[] = {
     {"A", "special_tokens", "", Lacking,
      "the tokenizer's own files have its special tokens"},
     {"A",
-     "chat_template chat_template_jinja default_system_message train_on_inputs"
-     " roles_to_train train_on_eos",
+     "chat_template chat_template_jinja default_system_message roles_to_train "
+     "train_on_eos",
      "", LeftToUser, kText},
-    {"L",
-     "template default_system train_on_prompt mask_history enable_thinking "
-     "tool_format",
+    {"A", "train_on_inputs", "data.loss_on", LearnsAll},
+    {"L", "template default_system mask_history enable_thinking tool_format",
      "", LeftToUser, kText},
-    {"H",
-     "chat_template_path assistant_only_loss completion_only_loss "
-     "dataset_text_field",
-     "", LeftToUser, kText},
+    {"L", "train_on_prompt", "data.loss_on", LearnsAll},
+    {"H", "chat_template_path", "", LeftToUser, kText},
+    {"H", "assistant_only_loss", "data.loss_on", LearnsOnly, "assistant"},
+    {"H", "completion_only_loss", "data.loss_on", LearnsOnly, "completion"},
+    {"H", "dataset_text_field", "data.keys.text", Same},
     {"A", "shuffle_merged_datasets", "", Ignored, "data.shuffle says it"},
     {"T", "shuffle", "data.shuffle", Same},
     {"L", "disable_shuffling", "data.shuffle", NotShuffled},
@@ -247,7 +252,8 @@ constexpr ForeignKey kKeys[] = {
     {"H", "max_train_samples max_eval_samples", "", LeftToUser,
      "data.train is taken whole: cut the file"},
     {"L", "mix_strategy interleave_probs", "", LeftToUser,
-     "data.train is one file"},
+     "data.train takes sources with weights: [{\"path\": PATH, \"weight\": "
+     "2}] (docs/data.md)"},
     {"HAL", "streaming", "", LeftToUser,
      "data is tokenised before the run begins, and kept in data.cache"},
     {"L", "buffer_size", "", Ignored, "samples are drawn from all of the data"},
