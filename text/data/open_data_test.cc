@@ -419,7 +419,7 @@ TEST_F(OpenDataTest, AFileIsTokenisedOnceWhateverItsEnd) {
            {"a.csv", "text\na b\n\"c\nd\"\n"},
            {"b.csv", "prompt,completion\na, b\n"}}) {
     const DataConfig data = Data(Write(name, text));
-    const auto opens = [&] {
+    const auto opens = [&, &name = name] {
       said_.clear();
       EXPECT_TRUE(OpenData(data, Options("model")).ok()) << name;
       return absl::StrJoin(said_, "\n");
