@@ -58,7 +58,7 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool Open(Json container) {
     Put(std::move(container));
-    // It stays where it is for as long as it is open.
+    // The container stays where it is for as long as it is open.
     open_.push_back(slot_);
     return true;
   }
@@ -69,7 +69,9 @@ class Builder : public nlohmann::json_sax<Json> {
 
   Json root_;
   std::vector<Json*> open_;
-  Json* slot_ = nullptr;  // of the value put last, or of the key read last
+  // Where the value that was put last is, or where that of the key that was
+  // read last belongs.
+  Json* slot_ = nullptr;
   bool is_too_large_ = false;
 };
 

@@ -1,5 +1,6 @@
-// JSON whose keys keep the order in which the text has them: otherwise as
-// strict_json.h has it, but that an integer of more than 64 bits is refused.
+// JSON whose keys keep the order in which the text has them. All else is as in
+// strict_json.h, but that an integer of more than 64 bits is refused. The text
+// is parsed twice: once to refuse it, once to build its value.
 #ifndef CASTOR_BASE_STRICT_ORDERED_JSON_H_
 #define CASTOR_BASE_STRICT_ORDERED_JSON_H_
 

@@ -37,9 +37,10 @@ class ClientPrograms {
   // its first use: that of each rank, where there are several.
   using Key = std::pair<bool, LabelId>;
 
-  // Of the programs that begin so: the one that a step followed or recorded
-  // when the step before it was of the same program as now, so that steps of
-  // two kinds may take turns; else the latest. Null: there is none.
+  // Finds the program that the next step is likely to be of, among those that
+  // begin so: the one that came when the step before was last of the same
+  // program as now, so that steps of two kinds may take turns; else the latest
+  // one. Null: there is none.
   ClientProgram* Expected(const Key& key);
   // Takes out the one with this script. Null: there is none.
   std::unique_ptr<ClientProgram> Take(const Key& key, const StepScript& script);

@@ -361,21 +361,12 @@ absl::Status ClientRun::SettleOutcome() {
     CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
     not_finite = optimizer_->outcome().not_finite;
   }
-  const bool skipped = not_finite.has_value();
-  if (!skipped) optimizer_->CountMissed();
-  skipped_steps_ += skipped;
-  if (scaler_.has_value()) {
-    return scaler_->Update(steps_,
-                           skipped ? layout_.parameter(*not_finite).name : "");
+  if (!not_finite.has_value()) {
+    optimizer_->CountMissed();
+    return skips_->Settle(steps_, "");
   }
-  if (!skipped) {
-    skipped_in_a_row_ = 0;
-    return absl::OkStatus();
-  }
-  return ++skipped_in_a_row_ < options_.max_skipped_steps
-             ? absl::OkStatus()
-             : NotFiniteStatus(steps_, layout_.parameter(*not_finite).name,
-                               skipped_in_a_row_);
+  ++skipped_steps_;
+  return skips_->Settle(steps_, layout_.parameter(*not_finite).name);
 }
 
 std::string ClientRun::FindSpoiled() {

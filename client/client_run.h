@@ -75,7 +75,7 @@
 #include "run/managed_memory.h"
 #include "run/model/model_state.h"
 #include "run/optim/chunk_optimizer.h"
-#include "run/optim/loss_scaler.h"
+#include "run/optim/skip_rule.h"
 #include "run/program/step_planner.h"
 #include "run/report/step_meter.h"
 #include "run/run_observer.h"
@@ -193,12 +193,9 @@ class ClientRun final : public ObservedRun {
   }
 
   DType dtype() const { return options_.dtype; }
-  // What the client multiplies the losses of the step at hand by, or of the
-  // next one, so that their gradients are that many times as large; 1 but in
-  // fp16. The update divides by it.
-  double loss_scale() const {
-    return scaler_.has_value() ? scaler_->scale() : 1;
-  }
+  // The client multiplies the losses of the step at hand by it, or of the next
+  // one, and the update divides by it; 1 but in fp16.
+  double loss_scale() const { return skips_->loss_scale(); }
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }  // those that were undone, too
   int64_t skipped_steps() const { return skipped_steps_; }
@@ -377,8 +374,8 @@ class ClientRun final : public ObservedRun {
   // The uses' peaks and durations and the step's time become the highest of all
   // ranks'. Whether all ranks' gradients are final at the same uses.
   absl::StatusOr<bool> AgreeOnScript();
-  // Of which parameters no rank has handed in a gradient in the step at hand,
-  // which is recorded. [ParamId], or empty: of none, or they count as zeros.
+  // Finds the parameters without a gradient on any rank in the step at hand,
+  // which is recorded: ClientProgram::absent. Empty where those count as zeros.
   absl::StatusOr<std::vector<bool>> AgreeOnAbsent();
 
   ClientOptions options_;
@@ -451,8 +448,7 @@ class ClientRun final : public ObservedRun {
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
   int64_t skipped_steps_ = 0;  // of these: undone
-  int64_t skipped_in_a_row_ = 0;
-  std::optional<LossScaler> scaler_;  // in fp16
+  std::optional<SkipRule> skips_;
   absl::Status failure_;  // of the run, for good unless it is spoiled
   bool spoiled_ = false;  // a checkpoint makes it good
   // On several ranks: all of them know that the step at hand is given up. What

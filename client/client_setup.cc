@@ -53,7 +53,10 @@ ClientRun::~ClientRun() {
 }
 
 absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
-  if (options_.dtype == DType::kFloat16) scaler_.emplace(options_.loss_scale);
+  skips_.emplace(options_.dtype == DType::kFloat16
+                     ? std::optional(options_.loss_scale)
+                     : std::nullopt,
+                 options_.max_skipped_steps);
   if (options_.micro_batches < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         options_.micro_batches, " micro batches in a step: at least 1"));

@@ -16,10 +16,8 @@ absl::Status ClientRun::Save(const std::string& path,
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   metadata.state.trainer = {.step = steps_,
                             .skipped_steps = skipped_steps_,
-                            .missed_updates = optimizer_->MissedUpdates()};
-  if (scaler_.has_value()) {
-    metadata.state.trainer.loss_scale = scaler_->state();
-  }
+                            .missed_updates = optimizer_->MissedUpdates(),
+                            .loss_scale = skips_->scale_state()};
   metadata.client_world_size = layout_.world_size;
   return SaveCheckpoint(path, parameters_, *store_, metadata, managed_.ranks());
 }
@@ -48,10 +46,7 @@ absl::Status ClientRun::Restore(ParameterSource& source,
   filled_.assign(filled_.size(), true);
   steps_ = state.step;
   skipped_steps_ = state.skipped_steps;
-  skipped_in_a_row_ = 0;
-  if (scaler_.has_value() && state.loss_scale.has_value()) {
-    scaler_->Restore(*state.loss_scale);
-  }
+  skips_->Restore(state.loss_scale);
   return absl::OkStatus();
 }
 

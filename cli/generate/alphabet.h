@@ -1,4 +1,4 @@
-// What a model's text is made of.
+// The tokens that a model's text is made of.
 #ifndef CASTOR_CLI_GENERATE_ALPHABET_H_
 #define CASTOR_CLI_GENERATE_ALPHABET_H_
 
@@ -24,7 +24,7 @@ class Alphabet {
   static absl::StatusOr<Alphabet> Load(const std::string& place,
                                        bool must_have_one, int64_t vocabulary);
 
-  // Null: bytes.
+  // Null: the tokens are bytes.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
   // What ends a text by the tokenizer's own files.
   std::optional<int32_t> end_token() const;

@@ -59,9 +59,6 @@ class Dialogue {
   absl::Status Answer();
 
  private:
-  // Makes a model that has read nothing, whose first pass is of so many tokens.
-  absl::Status Begin(int64_t first_tokens);
-
   const GenerateArguments& arguments_;
   const GenerateSource source_;
   const Alphabet alphabet_;
@@ -71,21 +68,8 @@ class Dialogue {
   std::vector<int32_t> ends_;
   text::Conversation conversation_;
   std::unique_ptr<Session> session_;
-  std::vector<int32_t> read_;  // by the session's model
+  std::vector<int32_t> read_;  // what the session's model has read
 };
-
-absl::Status Dialogue::Begin(int64_t first_tokens) {
-  session_ = nullptr;
-  read_.clear();
-  Session::Options options;
-  options.generation = {.prompt = first_tokens, .capacity = context_};
-  options.from_checkpoint = !source_.checkpoint.empty();
-  CASTOR_ASSIGN_OR_RETURN(
-      session_, Session::Create(source_.config, std::move(options), nullptr));
-  return source_.checkpoint.empty()
-             ? session_->Initialize()
-             : session_->InitializeFrom(source_.checkpoint);
-}
 
 absl::Status Dialogue::Answer() {
   CASTOR_ASSIGN_OR_RETURN(
@@ -97,13 +81,17 @@ absl::Status Dialogue::Answer() {
       alphabet_.Encode(rendered.text, /*add_special_tokens=*/false));
   const int64_t prompt = static_cast<int64_t>(ids.size());
   if (prompt > context_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--context: the conversation has ", prompt,
-                     " tokens by now, more than ", context_));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--context: the conversation has ", prompt,
+        " tokens by now, more than ", context_, ": begin a new one"));
   }
   const bool goes_on = session_ != nullptr && read_.size() < ids.size() &&
                        std::equal(read_.begin(), read_.end(), ids.begin());
-  if (!goes_on) CASTOR_RETURN_IF_ERROR(Begin(prompt));
+  if (!goes_on) {
+    session_ = nullptr;  // gives back its memory before the next takes it
+    read_.clear();
+    CASTOR_ASSIGN_OR_RETURN(session_, LoadSession(source_, prompt, context_));
+  }
   const int64_t wanted = arguments_.max_new_tokens > 0
                              ? arguments_.max_new_tokens
                              : kDefaultNewTokens;
@@ -150,7 +138,8 @@ absl::Status Chat(const GenerateArguments& arguments) {
                                          architecture.vocabulary()));
   if (alphabet.tokenizer() == nullptr) {
     return absl::InvalidArgumentError(
-        "--chat: a model of bytes has no chat template");
+        "--chat: a model of bytes has no chat template: give the directory of "
+        "a tokenizer that has one by --tokenizer");
   }
   CASTOR_ASSIGN_OR_RETURN(
       text::ChatTemplates templates,

@@ -14,8 +14,9 @@
 
 namespace castor::cli {
 
-// Until standard input ends. InvalidArgument: there is no chat template, it
-// refuses the conversation, or that is longer than `context` tokens.
+// Holds the conversation until standard input ends. InvalidArgument: there is
+// no chat template, it refuses the conversation, or that is longer than
+// `context` tokens.
 absl::Status Chat(const GenerateArguments& arguments);
 
 }  // namespace castor::cli

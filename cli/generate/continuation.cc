@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,20 @@ void Printer::Break() {
   if (shown_ > 0) std::printf("\n");
 }
 
+absl::StatusOr<std::unique_ptr<Session>> LoadSession(
+    const GenerateSource& source, int64_t first_tokens, int64_t capacity) {
+  Session::Options options;
+  options.generation = {.prompt = first_tokens, .capacity = capacity};
+  options.from_checkpoint = !source.checkpoint.empty();
+  CASTOR_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::Create(source.config, std::move(options), nullptr));
+  CASTOR_RETURN_IF_ERROR(source.checkpoint.empty()
+                             ? session->Initialize()
+                             : session->InitializeFrom(source.checkpoint));
+  return session;
+}
+
 absl::StatusOr<bool> Continue(
     const Continuation& how, size_t begin, std::vector<int32_t>* ids,
     absl::FunctionRef<absl::Status(const std::vector<int32_t>&)> show) {
@@ -36,10 +51,11 @@ absl::StatusOr<bool> Continue(
   std::vector<float> logits;
   if (begin == 0) {
     CASTOR_ASSIGN_OR_RETURN(logits, trainer.ReadOn(*ids));
-  }
-  // Behind the first pass tokens are read one by one.
-  for (size_t i = begin; begin > 0 && i < ids->size(); ++i) {
-    CASTOR_ASSIGN_OR_RETURN(logits, trainer.ReadOn({(*ids)[i]}));
+  } else {
+    // Behind the first pass tokens are read one by one.
+    for (size_t i = begin; i < ids->size(); ++i) {
+      CASTOR_ASSIGN_OR_RETURN(logits, trainer.ReadOn({(*ids)[i]}));
+    }
   }
   for (int64_t i = 0; i < how.max_new_tokens; ++i) {
     if (i > 0) {

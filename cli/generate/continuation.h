@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/generate/generate_source.h"
 #include "cli/generate/sampler.h"
 #include "cli/run/session.h"
 
@@ -28,6 +30,11 @@ class Printer {
   size_t shown_ = 0;
 };
 
+// A session with the source's model, which has read nothing. Its first pass is
+// of `first_tokens` tokens, and its texts have at most `capacity`.
+absl::StatusOr<std::unique_ptr<Session>> LoadSession(
+    const GenerateSource& source, int64_t first_tokens, int64_t capacity);
+
 struct Continuation {
   Session& session;
   const Sampler& sampler;
@@ -36,8 +43,8 @@ struct Continuation {
 };
 
 // Lets the model read the end of `ids` from `begin` on, all that it has not
-// read, and appends what comes next; the last token is not read. `show` sees
-// the ids after each that ends nothing. True: a token of `ends` came.
+// read, and appends what comes next; the last token is not read. After each new
+// token that is none of `ends`, `show` sees all ids. True: one of `ends` came.
 // FailedPrecondition: a logit is no number.
 absl::StatusOr<bool> Continue(
     const Continuation& how, size_t begin, std::vector<int32_t>* ids,

@@ -44,8 +44,7 @@ absl::Status GenerateText(GenerateArguments arguments) {
                  CheckReplacesNone(arguments.summary_path,
                                    {{"the checkpoint", source.checkpoint}})));
   }
-  const Config& config = source.config;
-  const Architecture& architecture = *config.model.architecture;
+  const Architecture& architecture = *source.config.model.architecture;
   const bool named = !arguments.tokenizer.empty();
   CASTOR_ASSIGN_OR_RETURN(
       const Alphabet alphabet,
@@ -75,14 +74,8 @@ absl::Status GenerateText(GenerateArguments arguments) {
                            arguments.max_new_tokens, " more are longer than ",
                            positions, ": at most ", room, " fit"));
   }
-  Session::Options options;
-  options.generation = {.prompt = prompt, .capacity = capacity};
-  options.from_checkpoint = !source.checkpoint.empty();
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::Create(config, std::move(options), nullptr));
-  CASTOR_RETURN_IF_ERROR(source.checkpoint.empty()
-                             ? session->Initialize()
-                             : session->InitializeFrom(source.checkpoint));
+                          LoadSession(source, prompt, capacity));
 
   const Sampler sampler({.temperature = arguments.temperature,
                          .top_p = arguments.top_p,

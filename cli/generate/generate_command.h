@@ -1,5 +1,5 @@
 // castor generate DIR_OR_CHECKPOINT --prompt TEXT: lets a model go on with a
-// text. With --chat: chat.h.
+// text. With --chat it holds a conversation (chat.h).
 //
 // The prompt is read in one pass, each further token in another, through a
 // key-value cache in the device's memory. Policies and budgets are those of
@@ -29,7 +29,7 @@ struct GenerateArguments {
   std::vector<std::string> overrides;  // KEY=VALUE
   std::string summary_path;
   bool chat = false;  // a conversation (chat.h), instead of `prompt`
-  // With `chat`:
+  // These three count only with `chat`.
   std::string system;         // what its first message says; "": there is none
   std::string chat_template;  // its name; "": as text::ChatOptions has it
   // The most tokens that a conversation may have; 0: the model's positions, and

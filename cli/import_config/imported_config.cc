@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/annotate.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "cli/import_config/yaml_document.h"
@@ -18,7 +18,7 @@
 namespace castor::cli {
 namespace {
 
-// In which people read them; others follow.
+// The keys in the order in which people read them; all others follow.
 constexpr const char* kOrder[] = {"model",
                                   "data",
                                   "num_train_epochs",
@@ -59,9 +59,8 @@ absl::StatusOr<Json> ParseSource(const SourceFile& file) {
                      !absl::StartsWith(begin, "{"));
   if (!yaml) return ParseConfigText(file.text, file.name);
   absl::StatusOr<Json> document = ParseYaml(file.text);
-  if (document.ok()) return document;
-  return absl::InvalidArgumentError(
-      absl::StrCat(file.name, ": ", document.status().message()));
+  if (!document.ok()) return Annotate(file.name, document.status());
+  return document;
 }
 
 // What castor train would say of the configuration once model and data are
@@ -72,7 +71,7 @@ absl::Status Check(Json config) {
       SetAtPath(config, path, std::move(value));
     }
   };
-  // Which nobody opens here.
+  // Nobody opens these paths here.
   add("model", {{"pretrained", "DIR"}});
   add("data.train", "train.jsonl");
   if (FindAtPath(config, "data.validation_fraction") == nullptr) {

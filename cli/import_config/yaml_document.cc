@@ -3,12 +3,15 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::cli {
@@ -54,9 +57,8 @@ class Converter {
       case YAML::NodeType::Sequence: {
         Json list = Json::array();
         for (const YAML::Node& each : node) {
-          absl::StatusOr<Json> value = Convert(each, depth + 1);
-          if (!value.ok()) return value;
-          list.push_back(*std::move(value));
+          CASTOR_ASSIGN_OR_RETURN(Json value, Convert(each, depth + 1));
+          list.push_back(std::move(value));
         }
         return list;
       }
@@ -81,9 +83,7 @@ class Converter {
             absl::StrCat("line ", key.Mark().line + 1, ": key \"",
                          PrintableKey(name), "\" is there twice"));
       }
-      absl::StatusOr<Json> value = Convert(pair.second, depth + 1);
-      if (!value.ok()) return value;
-      object[name] = *std::move(value);
+      CASTOR_ASSIGN_OR_RETURN(object[name], Convert(pair.second, depth + 1));
     }
     return object;
   }

@@ -113,9 +113,9 @@ TEST_F(DashboardOf, StepsHasTheirFigures) {
   EXPECT_EQ(points["warmup"], Json({true, false, false}));
   EXPECT_EQ(answer["latest"]["step"], Json({3}));
   EXPECT_EQ(answer["validation"], Json({{"step", {2}},
-                  {"loss", {4.5}},
-                  {"perplexity", {90}},
-                  {"token_accuracy", {0.25}}}));
+                                        {"loss", {4.5}},
+                                        {"perplexity", {90}},
+                                        {"token_accuracy", {0.25}}}));
   const Json& memory = answer["memory"];
   EXPECT_EQ(memory["categories"][0], "parameters");
   EXPECT_EQ(memory["device"], Json({600, 0, 0, 0, 0, 8}));

@@ -84,11 +84,9 @@ void LiveRun::AddStep(const StepReport& step) {
          {"bus/device_to_host_bytes", static_cast<double>(step.d2h_bytes)}});
 }
 
-void LiveRun::AddValidation(int64_t step, double loss, double perplexity,
-                            double accuracy) {
-  if (dashboard_ != nullptr) {
-    dashboard_->AddValidation(step, {loss, perplexity, accuracy});
-  }
+void LiveRun::AddValidation(int64_t step, const LiveValidation& validation) {
+  const auto& [loss, perplexity, accuracy] = validation;
+  if (dashboard_ != nullptr) dashboard_->AddValidation(step, validation);
   if (tensorboard_ == nullptr) return;
   std::vector<Scalar> scalars = {{"validation/loss", loss},
                                  {"validation/perplexity", perplexity}};

@@ -30,9 +30,7 @@ class LiveRun {
 
   // The trainer's thread calls it when a step is wholly over.
   void AddStep(const StepReport& step);
-  // `accuracy` may be NaN: not known.
-  void AddValidation(int64_t step, double loss, double perplexity,
-                     double accuracy);
+  void AddValidation(int64_t step, const LiveValidation& validation);
   // See Dashboard::End.
   void End(const std::string& state, const std::string& message);
 

@@ -85,9 +85,8 @@ absl::StatusOr<SampleLengths> LookAtLengths(
   const int64_t enough = std::max<int64_t>(lengths->longest, 2);
   say(absl::StrFormat(
       "%s: %.0f%% of the batches is padding, which takes the time of tokens "
-      "and "
-      "is not counted in tokens/s: lines have %.1f tokens on average, at most "
-      "%d, and data.sequence_length is %d%s",
+      "and is not counted in tokens/s: lines have %.1f tokens on average, at "
+      "most %d, and data.sequence_length is %d%s",
       key, padding(sequence_length), average, lengths->longest, sequence_length,
       enough < sequence_length
           ? absl::StrFormat(

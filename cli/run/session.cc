@@ -363,8 +363,6 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
       CASTOR_RETURN_IF_ERROR(SetSteps(
           StepsOfEpochs(config_.num_train_epochs, epoch_.steps), &config_));
     }
-  }
-  if (data_.train != nullptr) {
     CASTOR_ASSIGN_OR_RETURN(
         const LabelCount labels,
         LookAtLabels(kTrainingData, *data_.train, length, options.say));

@@ -118,7 +118,8 @@ class Session {
     int64_t num_correct = 0;
 
     double perplexity() const;
-    // token accuracy in [0, 1]; NaN where it is not known.
+    // The share of the labelled tokens that the model says rightly, in [0, 1];
+    // NaN where it is not known.
     double accuracy() const;
   };
   // Over the first eval_batches micro batches of the validation data or, where

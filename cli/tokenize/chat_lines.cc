@@ -57,8 +57,8 @@ absl::Status WriteChatLines(const text::ChatTemplates& templates,
           LineOf(templates, tokenizer, options, as_text, record);
       if (!line.ok()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("file \"", path, "\", line ", number, ": ",
-                         line.status().message()));
+            absl::StrCat("file \"", path, "\", ", PlaceWord(path), " ", number,
+                         ": ", line.status().message()));
       }
       line->push_back('\n');
       if (!write(*line)) return absl::OkStatus();

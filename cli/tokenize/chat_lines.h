@@ -1,4 +1,4 @@
-// Lines of conversations to the text, or the ids, that a model reads of them.
+// Turns lines of conversations into the text, or the ids, that a model reads.
 #ifndef CASTOR_CLI_TOKENIZE_CHAT_LINES_H_
 #define CASTOR_CLI_TOKENIZE_CHAT_LINES_H_
 
@@ -11,7 +11,7 @@
 
 namespace castor::cli {
 
-// Each line of the file at `path`, a record with a conversation
+// Writes each line of the file at `path`, a record with a conversation
 // (text/chat/conversation.h), as a JSON string of its text if `as_text`, else
 // as a JSON array of ids, [1,2,3]; the template's text alone says what is put
 // around it. Blank lines are passed over. InvalidArgument: the line with this

@@ -12,7 +12,7 @@ struct TokenizeArguments {
   bool add_special_tokens = false;
   bool decode = false;
   bool chat = false;
-  // With `chat`:
+  // These count only with `chat`.
   std::string chat_file;  // conversations, a line of JSON each
   bool as_text = false;
   bool add_generation_prompt = false;

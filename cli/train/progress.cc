@@ -47,6 +47,10 @@ bool IsLogged(const nlohmann::json& line) {
 // The lines of a log that a run keeps which goes on after `step`.
 absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   constexpr int64_t kMaxBytes = int64_t{1} << 32;
+  const auto no_log = [&] {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is there and is no log of a run: name another file"));
+  };
   const auto text = ReadSmallFile(path, kMaxBytes);
   if (absl::IsNotFound(text.status())) return std::string();
   CASTOR_RETURN_IF_ERROR(text.status());
@@ -57,18 +61,12 @@ absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   for (const absl::string_view line : lines) {
     const auto json = nlohmann::json::parse(line, nullptr,
                                             /*allow_exceptions=*/false);
-    if (!IsLogged(json)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, " is there and is no log of a run: name another file"));
-    }
+    if (!IsLogged(json)) return no_log();
     if (json["step"].get<int64_t>() <= step) {
       absl::StrAppend(&kept, line, "\n");
     }
   }
-  if (lines.empty() && !text->empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is there and is no log of a run: name another file"));
-  }
+  if (lines.empty() && !text->empty()) return no_log();
   return kept;
 }
 

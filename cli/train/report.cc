@@ -98,17 +98,10 @@ double TokensPerSecond(const RunReport& report, const SteadyFigures& figures) {
              : 0;
 }
 
-// "loss", "perplexity" or "token_accuracy", as configurations name them.
-constexpr absl::string_view kMetrics[] = {"loss", "perplexity",
-                                          "token_accuracy"};
-absl::string_view MetricOf(const Config& config) {
-  return kMetrics[static_cast<int>(config.checkpoint.best_metric)];
-}
-
 // "step 40, loss 2.1033".
 std::string BestText(const Config& config, const BestState& best) {
-  return absl::StrFormat("step %d, %s %.4f", best.step, MetricOf(config),
-                         best.value);
+  return absl::StrFormat("step %d, %s %.4f", best.step,
+                         MetricName(config.checkpoint.best_metric), best.value);
 }
 
 nlohmann::json EvaluationJson(const EvaluationFigures& evaluation) {
@@ -409,9 +402,10 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   }
   summary["evaluations"] = evaluations;
   if (report.best.step > 0) {
-    summary["best"] = {{"step", report.best.step},
-                       {"metric", std::string(MetricOf(config))},
-                       {"value", report.best.value}};
+    summary["best"] = {
+        {"step", report.best.step},
+        {"metric", std::string(MetricName(config.checkpoint.best_metric))},
+        {"value", report.best.value}};
     if (!report.best_checkpoint.empty()) {
       summary["best"]["checkpoint"] = report.best_checkpoint;
     }

@@ -309,8 +309,9 @@ absl::Status TrainRun::Evaluate() {
   report_.best = session_.best();
   report_.evaluations.push_back(figures);
   if (live_ != nullptr) {
-    live_->AddValidation(figures.step, figures.loss, figures.perplexity,
-                         figures.accuracy);
+    live_->AddValidation(figures.step, {.loss = figures.loss,
+                                        .perplexity = figures.perplexity,
+                                        .accuracy = figures.accuracy});
   }
   progress_.AddEvaluation(figures, best);
   FlushOutput();

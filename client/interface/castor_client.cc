@@ -388,6 +388,10 @@ void castor_gpu_free(int gpu, void* address) {
 
 int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
 
+int64_t castor_skipped_steps(const castor_run* run) {
+  return run->run->skipped_steps();
+}
+
 double castor_loss_scale(const castor_run* run) {
   return run->run->loss_scale();
 }

@@ -265,6 +265,8 @@ void castor_release(castor_run* run, int64_t bytes);
 /* The steps done so far, and the learning rate that the schedule has for the
  * next. */
 int64_t castor_steps(const castor_run* run);
+/* How many of these were undone, since a gradient was not finite. */
+int64_t castor_skipped_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
 /* What the losses of the step at hand, or of the next one, are to be multiplied
  * by before their backward; 1 but in fp16. */

@@ -258,28 +258,27 @@ def _config_in(args: Any) -> Any:
     return next((path for n in names if (path := getattr(args, n, None))), None)
 
 
-def _plain_of(config: Any, model: nn.Module) -> dict[str, Any] | None:
+def _plain_of(text: str) -> dict[str, Any] | None:
     """What Castor makes of a configuration; None: it cannot be read."""
     try:
-        plain: dict[str, Any] = json.loads(
-            shim.plain_config(text_of(config, _WHO, model))
-        )
+        plain: dict[str, Any] = json.loads(shim.plain_config(text))
     except RuntimeError:
         return None  # the engine says all that is wrong
     return plain
 
 
-def _take_drop_last(config: Any, model: nn.Module) -> tuple[Any, bool]:
+def _take_drop_last(config: Any, model: nn.Module) -> tuple[Any, str, bool]:
     """The configuration for the engine, without "dataloader_drop_last", which is
-    the loader's; and what it says."""
+    the loader's; its text; and what that key says."""
+    text = text_of(config, _WHO, model)
     try:
-        given = json.loads(text_of(config, _WHO, model))
+        given = json.loads(text)
     except ValueError:
-        return config, False  # DeepSpeed reads JSON without comments
+        return config, text, False  # DeepSpeed reads JSON without comments
     if not isinstance(given, dict) or "dataloader_drop_last" not in given:
-        return config, False
+        return config, text, False
     drops = given.pop("dataloader_drop_last")
-    return given, drops is True
+    return given, text_of(given, _WHO, model), drops is True
 
 
 def _with_rate(config: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -357,8 +356,8 @@ def deepspeed_initialize(
         _refuse("mpu divides the model", "leave it out: batches are divided over ranks")
     config = config if config is not None else config_params
     config = config if config is not None else _config_in(args)
-    config, drops_last = _take_drop_last(config, model)
-    plain = _plain_of(config, model)
+    config, text, drops_last = _take_drop_last(config, model)
+    plain = _plain_of(text)
     groups = _groups_of(model_parameters, model)
     if callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer):
         optimizer = optimizer(groups)
@@ -368,7 +367,7 @@ def deepspeed_initialize(
     elif optimizer is not None:
         whole = plain = {**plain, "optimizer": _section_of(optimizer)}
     elif (with_rate := _with_rate(plain, groups)) is not plain:
-        tell_of_deepspeed(text_of(config, _WHO, model))
+        tell_of_deepspeed(text)
         whole = plain = with_rate
     has_schedule = bool(plain.get("scheduler") or plain.get("lr_scheduler_type"))
     if has_schedule and lr_scheduler is not None:
@@ -446,7 +445,7 @@ def _complete(
     if optimizer is not None:
         engine.optimizer.param_groups = optimizer.param_groups
         engine._show_rate()
-    # By which PyTorch's schedules know that steps are taken.
+    # PyTorch's schedules look there whether steps are taken.
     engine.optimizer._opt_called = True  # type: ignore[attr-defined]
     if lr_scheduler is None:
         engine.lr_scheduler = ConfigSchedule(engine)

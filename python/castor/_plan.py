@@ -121,9 +121,9 @@ def plan(
             raise ValueError(f"{_WHO}: the function gives no torch.nn.Module")
     text = text_of(config, _WHO, model)
     dtype = torch.float32
+    config_keys = json.loads(shim.plain_config(text))
     for key, other in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        section = json.loads(shim.plain_config(text)).get(key) or {}
-        if section.get("enabled"):
+        if (config_keys.get(key) or {}).get("enabled"):
             dtype = other
     described = []
     for name, parameter in _parameters(model).items():

@@ -174,6 +174,8 @@ class Run:
     @property
     def steps(self) -> int: ...
     @property
+    def skipped_steps(self) -> int: ...
+    @property
     def loss_scale(self) -> float:
         """What losses are multiplied by before their backward."""
 

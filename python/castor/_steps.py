@@ -78,7 +78,7 @@ class Steps:
         self._buffer_bytes = 0
         self._kept_bytes = 0  # by whoever calls, when the step began
         self._has_evaluated = False  # within the step
-        # Buffers' values before the step, which passes may write.
+        # Buffers' values before the step. Passes may write them on one rank.
         self._before: dict[str, _Buffer] = {}
         self._lock = threading.Lock()
         self._inside_calls = 0
@@ -352,10 +352,11 @@ class Steps:
         self._managed.check_parameters()
         self._kept_bytes = self._run.claimed_bytes - self._buffer_bytes
         self._inside(None, self._run.begin, (True,), {})
-        self._before = {
-            name: _Buffer(buffer, buffer._version, buffer.detach().to("cpu", copy=True))
-            for name, buffer in self._model.named_buffers()
-        }
+        if self._managed.world_size == 1:
+            self._before = {
+                name: _Buffer(b, b._version, b.detach().to("cpu", copy=True))
+                for name, b in self._model.named_buffers()
+            }
         self._step_thread = threading.current_thread()
         self.in_step = True
 

@@ -74,10 +74,10 @@ class _EngineOptimizer(torch.optim.Optimizer):
                 "rates",
                 "give all of them one",
             )
-        engine = self._trainer.engine
-        before = engine.summary()["skipped_steps"]
+        run = self._trainer.engine._run
+        before = run.skipped_steps
         self._trainer._update(float(rates.pop()))
-        self.step_was_skipped = engine.summary()["skipped_steps"] > before
+        self.step_was_skipped = run.skipped_steps > before
 
 
 class Trainer(transformers.Trainer):
@@ -130,9 +130,13 @@ class Trainer(transformers.Trainer):
                 f"castor.Trainer: transformers {transformers.__version__} has no "
                 f"{lacks[0]} in its Trainer; install transformers 5"
             )
+        if args is None:
+            args = transformers.TrainingArguments(output_dir="tmp_trainer")
+        if not isinstance(args, transformers.TrainingArguments):
+            _refuse(f"args is a {type(args).__name__}", "give arguments by their names")
         if castor is None:
             castor = self._castor_given
-        deepspeed = take_deepspeed(args) if args is not None else None
+        deepspeed = take_deepspeed(args)
         if deepspeed is not None:
             if castor is not None:
                 _refuse(
@@ -144,10 +148,6 @@ class Trainer(transformers.Trainer):
             castor = active_config(model)
         if castor is None:
             castor = os.environ.get("CASTOR_CONFIG") or None
-        if args is None:
-            args = transformers.TrainingArguments(output_dir="tmp_trainer")
-        if not isinstance(args, transformers.TrainingArguments):
-            _refuse(f"args is a {type(args).__name__}", "give arguments by their names")
         check_arguments(args)
         self._castor_config, self._deepspeed = merged(castor, args)
         self._engine: Engine | None = None

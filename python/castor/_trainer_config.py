@@ -118,13 +118,15 @@ def _entries(
     ]
 
 
-# As torch.amp.GradScaler, transformers.Trainer's loss scale, has it by itself.
+# transformers.Trainer scales its loss by torch.amp.GradScaler, which has these
+# values by itself.
 _GRAD_SCALER = {"enabled": True, "hysteresis": 1, "loss_scale_window": 2000}
 
 
 @dataclasses.dataclass(frozen=True)
 class DeepSpeedParts:
-    """What of a configuration of DeepSpeed's is not for the engine alone.
+    """The parts of a configuration of DeepSpeed's that are not for the engine
+    alone.
 
     Attributes:
         scheduler: its schedule, which takes the place of TrainingArguments'; None:
@@ -132,7 +134,7 @@ class DeepSpeedParts:
         has_optimizer: whether its optimizer is used, for which all parameters
             decay.
         autos: the paths of keys that are "auto".
-        defaults: of keys that have DeepSpeed's default.
+        defaults: the paths of keys that have DeepSpeed's default.
     """
 
     scheduler: dict[str, Any] | None
@@ -163,28 +165,25 @@ def merged(
     account = account_of(text)
     autos = account.get("autos", [])
     for note in account.get("notes", []):
-        if note.split(" ")[0] not in autos:  # which arguments say
+        if note.split(" ")[0] not in autos:  # the arguments say those
             warnings.warn(f"castor: {note}", stacklevel=4)
     for path in autos:
         _remove(result, path.split("."))
     if args.fp16 and result.get("fp16") is None:
         result["fp16"] = dict(_GRAD_SCALER)
     optimizer = result.get("optimizer") or {}
-    if isinstance(optimizer, dict):
-        params = optimizer.get("params") or {}
-        if isinstance(params, dict) and params.get("max_grad_norm") is not None:
-            clipping = params["max_grad_norm"]
-            if clipping != (args.max_grad_norm or 0.0):
-                _contradiction(
-                    "optimizer.params.max_grad_norm", clipping,
-                    "max_grad_norm", args.max_grad_norm,
-                )
-        if optimizer.get("no_decay") is not None:
-            _refuse(
-                "optimizer.no_decay in Castor's configuration",
-                "leave it out: castor.Trainer asks get_decay_parameter_names, as "
-                "Trainer does",
-            )
+    clipping = _at(result, "optimizer.params.max_grad_norm")
+    if clipping is not None and clipping != (args.max_grad_norm or 0.0):
+        _contradiction(
+            "optimizer.params.max_grad_norm", clipping,
+            "max_grad_norm", args.max_grad_norm,
+        )
+    if _at(result, "optimizer.no_decay") is not None:
+        _refuse(
+            "optimizer.no_decay in Castor's configuration",
+            "leave it out: castor.Trainer asks get_decay_parameter_names, as "
+            "Trainer does",
+        )
     entries = _entries(args, _optimizer_type(optimizer, args))
     parts = None
     if account:
@@ -254,6 +253,7 @@ def _of_deepspeed(
 
 
 def _at(config: Any, name: str) -> Any:
+    """The value at a path with dots; None: there is none."""
     for key in name.split("."):
         config = config.get(key) if isinstance(config, dict) else None
     return config

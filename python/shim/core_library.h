@@ -53,6 +53,7 @@ namespace castor::shim {
   X(steps)                       \
   X(learning_rate)               \
   X(loss_scale)                  \
+  X(skipped_steps)               \
   X(expect_rate)                 \
   X(gradient_norm)               \
   X(scheduled_rate)              \

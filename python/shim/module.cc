@@ -235,6 +235,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](Run& run) { return run.session->Seed(); })
       .def_property_readonly("steps",
                              [](Run& run) { return run.session->Steps(); })
+      .def_property_readonly(
+          "skipped_steps", [](Run& run) { return run.session->SkippedSteps(); })
       .def_property_readonly("loss_scale",
                              [](Run& run) { return run.session->LossScale(); })
       .def_property_readonly(

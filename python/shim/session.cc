@@ -425,6 +425,7 @@ void Session::ExpectRate(double learning_rate) {
   Core().expect_rate(Open(), learning_rate);
 }
 
+int64_t Session::SkippedSteps() const { return Core().skipped_steps(Open()); }
 double Session::LossScale() const { return Core().loss_scale(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
 double Session::GradientNorm() {

@@ -87,6 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Step(double learning_rate);
   void ExpectRate(double learning_rate);
   double LossScale() const;
+  int64_t SkippedSteps() const;
   void EndEvaluation();
   // Puts everything back to the beginning of the step; drops gradients.
   void Abort();

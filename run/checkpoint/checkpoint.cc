@@ -173,11 +173,11 @@ std::optional<std::map<std::string, std::string>> ReadFiles(
 
 // What of a configuration of castor train a client's has, too.
 std::string ForClient(nlohmann::json config) {
+  for (const absl::string_view key : KeysNoClientHas()) {
+    config.erase(std::string(key));
+  }
   for (const char* key :
-       {"model", "data", "num_train_epochs", "eval_strategy", "eval_interval",
-        "eval_batches", "early_stopping_patience", "early_stopping_threshold",
-        "checkpoint", "steps_per_print", "train_batch_size",
-        "train_micro_batch_size_per_gpu"}) {
+       {"train_batch_size", "train_micro_batch_size_per_gpu"}) {
     config.erase(key);
   }
   return config.dump();

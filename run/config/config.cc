@@ -392,10 +392,7 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
 
 // What a client of Castor brings itself.
 void RefuseClients(JsonReader& root) {
-  for (const absl::string_view key :
-       {"model", "data", "num_train_epochs", "eval_strategy", "eval_interval",
-        "eval_batches", "early_stopping_patience", "early_stopping_threshold",
-        "checkpoint", "steps_per_print"}) {
+  for (const absl::string_view key : KeysNoClientHas()) {
     if (root.Raw(key) != nullptr) {
       root.Fail(key,
                 "belongs to castor train; the program that trains its own "
@@ -410,6 +407,24 @@ bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&
          a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
          a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
+}
+
+absl::string_view MetricName(BestMetric metric) {
+  return kBestMetrics[static_cast<int>(metric)];
+}
+
+absl::Span<const absl::string_view> KeysNoClientHas() {
+  static constexpr absl::string_view kKeys[] = {"model",
+                                                "data",
+                                                "num_train_epochs",
+                                                "eval_strategy",
+                                                "eval_interval",
+                                                "eval_batches",
+                                                "early_stopping_patience",
+                                                "early_stopping_threshold",
+                                                "checkpoint",
+                                                "steps_per_print"};
+  return kKeys;
 }
 
 LossScaleOptions Fp16Config::LossScale() const {

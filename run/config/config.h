@@ -46,6 +46,8 @@ enum class EvalStrategy : uint8_t { kNo, kSteps, kEpoch };
 // What of an evaluation says how good a model is: less is better, of kAccuracy
 // more.
 enum class BestMetric : uint8_t { kLoss, kPerplexity, kAccuracy };
+// Its name in configurations.
+absl::string_view MetricName(BestMetric metric);
 
 // What a run does after a step that was undone: see Config::on_nonfinite.
 enum class OnNonFinite : uint8_t { kError, kSkip };
@@ -284,6 +286,10 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
                                    absl::Span<const std::string> overrides = {},
                                    int world_size = 1,
                                    absl::string_view source = "config");
+
+// The keys of a configuration that are castor train's alone: a client, whose
+// program has its model, data, evaluations and checkpoints, has none of them.
+absl::Span<const absl::string_view> KeysNoClientHas();
 
 // The configuration of a program that brings its own model and data, and asks
 // Castor for the rest: the same keys without model, data, checkpoint and what

@@ -26,8 +26,7 @@ Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
   json["save_interval"] = checkpoint.save_interval;
   json["keep"] = checkpoint.keep;
   json["load_best"] = checkpoint.load_best;
-  json["best_metric"] =
-      Name(config_names::kBestMetrics, checkpoint.best_metric);
+  json["best_metric"] = std::string(MetricName(checkpoint.best_metric));
   json["on_error"] = Name(config_names::kOnSaveErrors, checkpoint.on_error);
   json["lock"] = checkpoint.lock;
   json["lock_timeout_seconds"] = checkpoint.lock_timeout_seconds;

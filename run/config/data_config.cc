@@ -1,7 +1,6 @@
 #include "run/config/data_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -13,7 +12,7 @@
 namespace castor {
 namespace {
 
-// In the order of the enumerations' values.
+// The names stand in the order of the enumerations' values.
 constexpr absl::string_view kTokenTypes[] = {"uint16", "uint32"};
 constexpr absl::string_view kFormats[] = {
     "text", "messages", "conversations", "prompt", "instruction", "input_ids"};
@@ -21,7 +20,7 @@ static_assert(std::size(kFormats) == kNumRecordFormats);
 constexpr absl::string_view kLossOn[] = {"all", "assistant", "completion"};
 constexpr absl::string_view kPackings[] = {"none", "documents"};
 
-// More is a slip of the keyboard.
+// A larger weight is a slip of the keyboard.
 constexpr double kMostWeight = 1e6;
 
 constexpr absl::string_view kSources =

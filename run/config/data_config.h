@@ -67,8 +67,8 @@ struct DataConfig {
   std::optional<RecordFormat> format;
   // The names that keys of kRecordKeys have in the files.
   std::map<std::string, std::string> keys;
-  // What of a record is learned. Absent: completions and assistants' turns,
-  // where the records have such, else all.
+  // Which part of a record is learned. Absent: completions and assistants'
+  // turns, where the records have such, else all.
   std::optional<LossOn> loss_on;
   // Whether texts make one run of tokens or a sample each. Absent: the former
   // for "text", the latter for all other records.
@@ -82,9 +82,9 @@ struct DataConfig {
   // How long to wait for another process that makes the same tokens; 0: not at
   // all.
   double cache_timeout_seconds = 3600;
-  // Without validation files: the share of each source's tokens, or of its
-  // records where they are samples, from its end, that is kept for validation
-  // instead. In [0, 1).
+  // The share of each source's tokens, or of its records where they are
+  // samples, that is kept for validation, from its end, where there are no
+  // validation files. In [0, 1).
   double validation_fraction = 0;
   // The type of the tokens in a .bin without a header, little-endian. Absent:
   // the vocabulary's size decides (runtime/data/token_layout.h).
@@ -93,7 +93,7 @@ struct DataConfig {
   // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
   bool shuffle = true;
-  // Of the order of samples. Absent: the run's seed.
+  // The order of samples follows from this seed. Absent: it is the run's seed.
   std::optional<int64_t> seed;
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;

@@ -71,12 +71,13 @@ void ReadParams(const ScheduleRow& row, bool known_row, JsonReader& params,
   if (const absl::string_view key = schedule.unresolved();
       !key.empty() && config->steps == 0 && config->num_train_epochs == 0 &&
       known_row) {
-    const bool has_total = std::any_of(
-        row.keys.begin(), row.keys.end(),
-        [](const ScheduleKey& k) { return k.name == "total_num_steps"; });
-    if (has_total) {
-      params.FailMissing("total_num_steps",
-                         "is required where there is no \"steps\"", {"steps"});
+    const auto total =
+        std::find_if(row.keys.begin(), row.keys.end(), [](const auto& k) {
+          return k.absent == ScheduleKey::Absent::kRunSteps;
+        });
+    if (total != row.keys.end()) {
+      params.FailMissing(total->name, "is required where there is no \"steps\"",
+                         {"steps"});
     } else {
       params.Fail(key,
                   absl::StrCat("is a share of \"steps\", which is not given: "
@@ -84,16 +85,6 @@ void ReadParams(const ScheduleRow& row, bool known_row, JsonReader& params,
                                schedule.KeyOf(ScheduleKey::Role::kWarmup)),
                   {"steps"});
     }
-  }
-  // As in transformers, where such a rate does not fall.
-  constexpr absl::string_view kEnd = "lr_end";
-  if (schedule.Has(kEnd) && !params.Failed(kEnd) &&
-      schedule[kEnd] >= config->optimizer.lr) {
-    params.Fail(
-        kEnd,
-        absl::StrCat(schedule[kEnd], " is not less than optimizer.params.lr (",
-                     config->optimizer.lr, ")"),
-        {"optimizer.params.lr"});
   }
   RefuseOtherRowsKeys(row, known_row, params);
   params.RefuseUnknownKeys();

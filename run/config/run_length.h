@@ -27,7 +27,7 @@ void ReadEvaluation(JsonReader& root, Config* config);
 struct EpochSize {
   int64_t samples = 0;  // 0: the data were not opened
   int64_t tokens = 0;   // without what pads samples
-  // Of these, tokens that are learned; none: nobody counted.
+  // How many of the tokens are learned; none: nobody counted them.
   std::optional<int64_t> learned = {};
   int64_t steps = 0;  // StepsPerEpoch
 };

@@ -116,7 +116,7 @@ absl::Status Schedule::Resolve(double lr, int64_t run_steps) {
       return absl::OkStatus();
     }
   }
-  const std::string wrong = row_->check(*this);
+  const std::string wrong = row_->check(*this, lr);
   return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(wrong);
 }
 

@@ -64,8 +64,9 @@ struct ScheduleRow {
   // The rate at i in [0, N]. `lr` is optimizer.params.lr.
   double (*rate)(const Schedule& schedule, double lr, double i) = nullptr;
   // What is wrong with the values together, with the key first; "" if nothing.
-  // Values that follow from the run's steps may still be missing.
-  std::string (*check)(const Schedule& schedule) = nullptr;
+  // Values that follow from the run's steps may still be missing. `lr` is
+  // optimizer.params.lr.
+  std::string (*check)(const Schedule& schedule, double lr) = nullptr;
 };
 
 // A row with the values of its keys. Values that follow from the run's steps

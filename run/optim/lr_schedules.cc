@@ -148,7 +148,7 @@ double CosineWithMinRate(const Schedule& s, double lr, double i) {
   return min + (lr - min) * Waves(s, AfterWarmup(s, i));
 }
 
-std::string CheckCosineWithMin(const Schedule& s) {
+std::string CheckCosineWithMin(const Schedule& s, double /*lr*/) {
   if (s.Has("min_lr") != s.Has("min_lr_rate")) return "";
   return s.Has("min_lr") ? "min_lr_rate: and min_lr are two names of one "
                            "setting, give one"
@@ -171,9 +171,18 @@ double PolynomialRate(const Schedule& s, double lr, double i) {
   return end + (lr - end) * std::pow(1 - AfterWarmup(s, i), s["power"]);
 }
 
+// As in transformers, where such a rate does not fall.
+std::string CheckPolynomial(const Schedule& s, double lr) {
+  const double end = s["lr_end"];
+  return end < lr
+             ? ""
+             : absl::StrCat("lr_end: ", end,
+                            " is not less than optimizer.params.lr (", lr, ")");
+}
+
 constexpr absl::string_view kCurves[] = {"linear", "cosine", "1-sqrt"};
 
-// Of warmup_stable_decay: how far the named curve has risen at x in [0, 1].
+// How far the curve of warmup_stable_decay's warm-up has risen at x in [0, 1].
 double RisenBy(double curve, double x) {
   if (curve == 0) return x;
   if (curve == 1) return (1 - std::cos(std::numbers::pi * x)) / 2;
@@ -209,7 +218,7 @@ double WarmupStableDecayRate(const Schedule& s, double lr, double i) {
   return lr * (least + (1 - least) * factor);
 }
 
-std::string CheckWarmupStableDecay(const Schedule& s) {
+std::string CheckWarmupStableDecay(const Schedule& s, double /*lr*/) {
   if (s.Has("num_stable_steps") || !s.unresolved().empty()) return "";
   const double w = s["warmup_num_steps"];
   if (DecayBegins(s) >= w) return "";
@@ -352,7 +361,8 @@ absl::Span<const ScheduleRow> LrSchedules() {
       {.name = "polynomial",
        .hugging_face = true,
        .keys = kPolynomialKeys,
-       .rate = PolynomialRate},
+       .rate = PolynomialRate,
+       .check = CheckPolynomial},
       {.name = "warmup_stable_decay",
        .hugging_face = true,
        .keys = kWarmupStableDecayKeys,

@@ -28,10 +28,10 @@ absl::StatusOr<std::unique_ptr<DataSet>> JoinParts(
   for (size_t i = 0; i < files.size(); ++i) {
     DataPart part = part_of(files[i].file);
     part.shuffle = shuffle;
-    // Files of the same lines would have them in the same order.
+    // With one seed, files with the same lines would have them in one order.
     part.seed = i == 0 ? seed : MixKey(seed, i);
     absl::StatusOr<std::unique_ptr<DataSet>> data = files[i].file.part(part);
-    // Of several files some may be so small that a share of them is nothing.
+    // One of several files may be so small that its share is nothing.
     const bool may_lack = files.size() > 1 && part.begin == part.end;
     if (!data.ok() && !may_lack) return data;
     nothing.Update(data.status());
@@ -49,16 +49,21 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,
                                           OpenDataFiles open) {
   constexpr char kTrain[] = "data.train", kValidation[] = "data.validation";
-  const DataPart whole = {.sequence_length = data.sequence_length,
-                          .vocabulary = vocabulary};
+  const auto part_of = [&](int64_t begin, int64_t end) {
+    return DataPart{.begin = begin,
+                    .end = end,
+                    .sequence_length = data.sequence_length,
+                    .vocabulary = vocabulary};
+  };
+  // Where there are validation files, training keeps all of its own.
+  const double fraction =
+      data.validation.empty() ? data.validation_fraction : 0;
   const auto kept_of = [&](const DataFile& file) {
     return static_cast<int64_t>(
-        std::floor(data.validation_fraction * static_cast<double>(file.size)));
+        std::floor(fraction * static_cast<double>(file.size)));
   };
   CASTOR_ASSIGN_OR_RETURN(const auto train,
                           Keyed(kTrain, open(kTrain, data.train)));
-  const bool splits_train =
-      data.validation.empty() && data.validation_fraction > 0;
   DataSplits splits;
   if (!data.validation.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -68,32 +73,25 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
         splits.validation,
         Keyed(kValidation, JoinParts(files, /*shuffle=*/false, seed,
                                      [&](const DataFile& file) {
-                                       DataPart part = whole;
-                                       part.end = file.size;
-                                       return part;
+                                       return part_of(0, file.size);
                                      })));
-  } else if (splits_train) {
+  } else if (fraction > 0) {
     // Evaluations see each sample once, whatever its weight.
     std::vector<WeightedFile> files = train;
     for (WeightedFile& each : files) each.weight = 1;
-    CASTOR_ASSIGN_OR_RETURN(splits.validation,
-                            Keyed("data.validation_fraction",
-                                  JoinParts(files, /*shuffle=*/false, seed,
-                                            [&](const DataFile& file) {
-                                              DataPart part = whole;
-                                              part.begin =
-                                                  file.size - kept_of(file);
-                                              part.end = file.size;
-                                              return part;
-                                            })));
+    CASTOR_ASSIGN_OR_RETURN(
+        splits.validation,
+        Keyed("data.validation_fraction",
+              JoinParts(files, /*shuffle=*/false, seed,
+                        [&](const DataFile& file) {
+                          return part_of(file.size - kept_of(file), file.size);
+                        })));
   }
   CASTOR_ASSIGN_OR_RETURN(
       splits.train,
       Keyed(kTrain,
             JoinParts(train, data.shuffle, seed, [&](const DataFile& file) {
-              DataPart part = whole;
-              part.end = file.size - (splits_train ? kept_of(file) : 0);
-              return part;
+              return part_of(0, file.size - kept_of(file));
             })));
   return splits;
 }

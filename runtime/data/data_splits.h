@@ -34,9 +34,9 @@ using OpenDataFiles =
     absl::FunctionRef<absl::StatusOr<std::vector<WeightedFile>>(
         absl::string_view key, const std::vector<DataSource>& sources)>;
 
-// Opens what `data` names with `open`, and joins it as joined_data.h has it. Of
-// each file of N tokens or lines, a validation_fraction f takes the last
-// floor(f * N) from training. Uses data.sequence_length, which must be set.
+// Opens what `data` names with `open`, and joins it as joined_data.h has it. A
+// validation_fraction f takes the last floor(f * N) of each file's N tokens or
+// lines from training. Uses data.sequence_length, which must be set.
 // Errors are those of `open` and of DataFile::part, after the key.
 absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,

@@ -98,11 +98,8 @@ absl::Status Trainer::Initialize(ParameterSource& source,
   initialized_ = true;
   state_ = state;
   optimizer_->SetMissedUpdates(state.missed_updates);
-  if (scaler_.has_value() && state.loss_scale.has_value()) {
-    scaler_->Restore(*state.loss_scale);
-  }
-  state_.loss_scale.reset();
-  if (scaler_.has_value()) state_.loss_scale = scaler_->state();
+  skips_->Restore(state.loss_scale);
+  state_.loss_scale = skips_->scale_state();
   return absl::OkStatus();
 }
 
@@ -140,10 +137,11 @@ absl::Status Trainer::SettleOutcome() {
   const std::string name =
       skipped ? engine_->parameters()[not_finite->value]->name : "";
   const absl::Status loss_failure = std::exchange(loss_failure_, {});
-  const absl::Status settled = scaler_.has_value()
-                                   ? scaler_->Update(state_.step, name)
-                                   : SettleSkipped(name, loss_failure);
-  if (scaler_.has_value()) state_.loss_scale = scaler_->state();
+  absl::Status settled = skips_->Settle(state_.step, name);
+  if (!settled.ok() && !skips_->scales() && !loss_failure.ok()) {
+    settled = loss_failure;
+  }
+  state_.loss_scale = skips_->scale_state();
   meter_.Settled(tag_step_, name, loss_scale());
   if (skipped) {
     ++state_.skipped_steps;
@@ -152,15 +150,6 @@ absl::Status Trainer::SettleOutcome() {
   }
   failure_.Update(loss_failure);
   return failure_;
-}
-
-absl::Status Trainer::SettleSkipped(absl::string_view overflow,
-                                    const absl::Status& loss_failure) {
-  skipped_in_a_row_ = overflow.empty() ? 0 : skipped_in_a_row_ + 1;
-  if (skipped_in_a_row_ < options_.max_skipped_steps) return absl::OkStatus();
-  return loss_failure.ok()
-             ? NotFiniteStatus(state_.step, overflow, skipped_in_a_row_)
-             : loss_failure;
 }
 
 absl::Status Trainer::TakeInputs(const StepShape& shape,
@@ -361,7 +350,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   if (!std::isfinite(loss)) {
     // Where steps may be skipped, other data may do better. fp16 skips what its
     // scale makes overflow, which is not the loss.
-    const bool skips = !scaler_.has_value() && options_.max_skipped_steps > 1;
+    const bool skips = !skips_->scales() && options_.max_skipped_steps > 1;
     const bool untrained = state_.step == state_.skipped_steps && !skips;
     const std::string what =
         absl::StrCat("the loss at step ", state_.step + 1, " is not finite");

@@ -42,7 +42,7 @@
 #include "run/managed_memory.h"
 #include "run/model/model_state.h"
 #include "run/optim/chunk_optimizer.h"
-#include "run/optim/loss_scaler.h"
+#include "run/optim/skip_rule.h"
 #include "run/program/admission.h"
 #include "run/program/forecast.h"
 #include "run/program/step_planner.h"
@@ -264,9 +264,7 @@ class Trainer final : public ObservedRun {
   bool accumulate() const {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;
   }
-  double loss_scale() const {
-    return scaler_.has_value() ? scaler_->scale() : 1;
-  }
+  double loss_scale() const { return skips_->loss_scale(); }
   // Since creation, model data and activations.
   int64_t h2d_bytes() const {
     return store_->h2d_bytes() + backend_->activation_h2d_bytes();
@@ -279,9 +277,6 @@ class Trainer final : public ObservedRun {
   absl::Status Unsavable(int64_t step);
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleOutcome();
-  // `overflow`: the parameter whose gradient is not finite, or "".
-  absl::Status SettleSkipped(absl::string_view overflow,
-                             const absl::Status& loss_failure);
   absl::Status JoinRanks(const StepTrace& training);
   // Tells the programs' watches of the steps that are over.
   void WatchFinished();
@@ -355,12 +350,11 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
-  bool speculates_ = false;           // the step at hand
-  std::optional<LossScaler> scaler_;  // fp16
-  bool outcome_pending_ = false;      // of the step that was issued last
+  bool speculates_ = false;  // the step at hand
+  std::optional<SkipRule> skips_;
+  bool outcome_pending_ = false;  // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.
   absl::Status loss_failure_;
-  int64_t skipped_in_a_row_ = 0;
   absl::Status cannot_go_on_;
   int stop_agreed_ = 0;
   bool initialized_ = false;

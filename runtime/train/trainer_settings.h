@@ -2,8 +2,8 @@
 #ifndef CASTOR_RUNTIME_TRAIN_TRAINER_SETTINGS_H_
 #define CASTOR_RUNTIME_TRAIN_TRAINER_SETTINGS_H_
 
-#include "runtime/autograd/engine.h"
 #include "base/settings.h"
+#include "runtime/autograd/engine.h"
 #include "runtime/train/trainer_options.h"
 
 namespace castor {

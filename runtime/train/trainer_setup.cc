@@ -89,10 +89,10 @@ int64_t Trainer::HostBytesOf(const StepShape& shape) const {
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   engine_->set_kept_blocks(FirstKeptBlocks());
-  if (engine_->dtype() == DType::kFloat16) {
-    options_.optimizer.skips_not_finite = true;
-    scaler_.emplace(options_.loss_scale);
-  }
+  const bool scales = engine_->dtype() == DType::kFloat16;
+  if (scales) options_.optimizer.skips_not_finite = true;
+  skips_.emplace(scales ? std::optional(options_.loss_scale) : std::nullopt,
+                 options_.max_skipped_steps);
   engine_->set_update_at_once(!options_.optimizer.needs_norm());
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())

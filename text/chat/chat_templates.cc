@@ -25,7 +25,8 @@ constexpr char kMoreFolder[] = "additional_chat_templates";
 constexpr char kKey[] = "chat_template";
 constexpr char kDefaultName[] = "default";
 constexpr char kToolUseName[] = "tool_use";
-// Those of a template's text and some.
+// A file may have more bytes than a template, so that Template::Parse says what
+// is wrong with one that is too long.
 constexpr int64_t kMaxFileBytes = 2 * jinja::Template::kMaxBytes;
 
 // The names of the folder's files that end with ".jinja", without that; sorted.
@@ -146,7 +147,8 @@ absl::StatusOr<ChatTemplates> ChatTemplates::Load(
         directory, ": there is no chat template: neither ", kFileName,
         " nor \"", kKey,
         "\" in tokenizer_config.json; it is probably a model that has "
-        "learned no conversations"));
+        "learned no conversations: take one that has, or put a ",
+        kFileName, " there"));
   }
   return templates;
 }
@@ -158,8 +160,12 @@ absl::StatusOr<const ChatTemplates::Entry*> ChatTemplates::FindEntry(
     const bool has_tool_use = entries_.count(kToolUseName) > 0;
     name = has_tools && has_tool_use ? kToolUseName : kDefaultName;
   }
-  const auto found = entries_.find(name);
-  if (found != entries_.end()) return &found->second;
+  if (const auto found = entries_.find(name); found != entries_.end()) {
+    const Entry& entry = found->second;
+    if (entry.parsed.ok()) return &entry;
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry.place, ": ", entry.parsed.status().message()));
+  }
   std::vector<std::string> names;
   for (const auto& [known, entry] : entries_) {
     names.push_back(QuotedForMessage(known));
@@ -178,19 +184,14 @@ absl::StatusOr<const ChatTemplates::Entry*> ChatTemplates::FindEntry(
 absl::StatusOr<const jinja::Template*> ChatTemplates::Find(
     const ChatOptions& options, bool has_tools) const {
   CASTOR_ASSIGN_OR_RETURN(const Entry* entry, FindEntry(options, has_tools));
-  if (!entry->parsed.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(entry->place, ": ", entry->parsed.status().message()));
-  }
   return entry->parsed->get();
 }
 
 absl::StatusOr<jinja::Rendered> ChatTemplates::Render(
     const Conversation& conversation, const ChatOptions& options) const {
-  const bool has_tools = !conversation.tools.is_null();
-  CASTOR_ASSIGN_OR_RETURN(const Entry* entry, FindEntry(options, has_tools));
-  CASTOR_ASSIGN_OR_RETURN(const jinja::Template* chat_template,
-                          Find(options, has_tools));
+  CASTOR_ASSIGN_OR_RETURN(
+      const Entry* entry,
+      FindEntry(options, /*has_tools=*/!conversation.tools.is_null()));
   OrderedJson values = OrderedJson::object();
   values["messages"] = Seen(conversation.messages);
   values["add_generation_prompt"] = options.add_generation_prompt;
@@ -209,7 +210,7 @@ absl::StatusOr<jinja::Rendered> ChatTemplates::Render(
                             ? options.now_s
                             : static_cast<int64_t>(std::time(nullptr));
   absl::StatusOr<jinja::Rendered> rendered =
-      chat_template->Render(variables, now_s);
+      (*entry->parsed)->Render(variables, now_s);
   if (rendered.ok()) return rendered;
   if (absl::IsFailedPrecondition(rendered.status())) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -30,8 +30,8 @@
 namespace castor::text {
 
 struct ChatOptions {
-  // Of the template. "": the only one; of several, "tool_use" where there are
-  // tools and such a template, else "default".
+  // The template with this name is applied. "": the only one is; of several, it
+  // is "tool_use" where there are tools and such a template, else "default".
   std::string name;
   // Whether the text ends with what begins an assistant's turn.
   bool add_generation_prompt = false;
@@ -71,6 +71,7 @@ class ChatTemplates {
   absl::Status ReadConfig(const std::string& directory);
   void Add(const std::string& name, std::string place,
            absl::string_view source);
+  // The same, as an entry whose `parsed` is right.
   absl::StatusOr<const Entry*> FindEntry(const ChatOptions& options,
                                          bool has_tools) const;
 

@@ -3,13 +3,14 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/annotate.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "base/strict_ordered_json.h"
 #include "runtime/data/data_set.h"
@@ -67,14 +68,14 @@ class Record {
       case RecordFormat::kInstruction:
         return ReadInstruction();
       default:
-        return ReadConversation(KeysOf(rules_.format)[0]);
+        return ReadConversation(RecordFormatName(rules_.format));
     }
   }
 
  private:
   // Null: the record has no such key, or null there.
   const OrderedJson* Find(absl::string_view known) const {
-    const auto found = json_.find(std::string(rules_.keys.NameOf(known)));
+    const auto found = json_.find(NameOf(known));
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
   std::string NameOf(absl::string_view known) const {
@@ -87,13 +88,10 @@ class Record {
     for (const absl::string_view key : known) {
       if (Find(key) == nullptr) absent.push_back(key);
     }
-    std::vector<std::string> others;
-    for (const auto& [name, _] : json_.items()) {
-      const absl::string_view key = rules_.keys.KnownOf(name);
-      if (std::find(known.begin(), known.end(), key) == known.end()) {
-        others.push_back(name);
-      }
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, _] : json_.items()) names.push_back(name);
+    std::vector<std::string> others =
+        OtherNames(std::move(names), known, rules_.keys);
     const NearKey near = FindNearKey(others, absent);
     if (!near.name.empty()) {
       return absl::InvalidArgumentError(
@@ -156,11 +154,9 @@ class Record {
       return SetCompletion(asked, asked + Ended(answer), /*is_chat=*/false);
     }
     if (completion == nullptr || !completion->is_array()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(NameOf("completion"),
-                       ": expected a list of messages, "
-                       "as ",
-                       NameOf("prompt"), " is one"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          NameOf("completion"), ": expected a list of messages, as ",
+          NameOf("prompt"), " is one"));
     }
     CASTOR_ASSIGN_OR_RETURN(text::Conversation chat, ChatOf(*prompt));
     CASTOR_ASSIGN_OR_RETURN(const text::Conversation answer,
@@ -320,8 +316,8 @@ class Record {
           static_cast<size_t>(last - places.begin()));
   }
 
-  // The same of a text whose tokens have no places in it: what they are follows
-  // from the tokens of the text before the bytes.
+  // Learns the same tokens of a text in which they have no places: which ones
+  // they are follows from the tokens of the text before the bytes.
   absl::Status LearnBytes(absl::string_view text, int64_t begin, int64_t end) {
     CASTOR_RETURN_IF_ERROR(Encode(text.substr(0, static_cast<size_t>(begin)),
                                   /*is_chat=*/true, &begin_ids_));

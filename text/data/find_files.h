@@ -2,6 +2,7 @@
 #ifndef CASTOR_TEXT_DATA_FIND_FILES_H_
 #define CASTOR_TEXT_DATA_FIND_FILES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@ namespace castor {
 
 struct FoundFiles {
   std::vector<std::string> paths;
-  int64_t passed_over =
-      0;  // files of a folder that hold no data by their names
+  // How many files of a folder hold no data by their names.
+  int64_t passed_over = 0;
 };
 
 // Where `path` is a folder: its files whose names say that they hold data

@@ -262,7 +262,7 @@ absl::Status CheckNames(const LineHandler& handler,
   return absl::OkStatus();
 }
 
-// Of a line that has nothing to learn from.
+// The error of a line that has nothing to learn from; its keys are `keys`.
 absl::Status NothingToLearn(const std::vector<std::string>& keys) {
   std::string message =
       "has none of \"text\", \"messages\", \"conversations\", \"prompt\", "

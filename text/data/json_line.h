@@ -43,9 +43,9 @@ struct JsonLine {
 };
 
 // Reads `line`, without its end, whose keys have the names that `keys` says,
-// into *out, whose memory is used again. What
-// attention_mask leaves out, which must be at the right end, is not in ids and
-// labels. InvalidArgument: what is wrong, after the key that has it.
+// into *out, whose memory is used again. What attention_mask leaves out, which
+// must be at the right end, is not in ids and labels. InvalidArgument: what is
+// wrong, after the key that has it.
 absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
                           JsonLine* out);
 

@@ -36,6 +36,12 @@ struct OpenFile {
   DataFile samples = {};  // where there is no run
 };
 
+// Whether records of `format` are conversations.
+bool IsChat(RecordFormat format) {
+  return format == RecordFormat::kMessages ||
+         format == RecordFormat::kConversations;
+}
+
 // A file that is only looked for.
 OpenFile LookedFor() {
   return {.samples = {.size = 0,
@@ -100,22 +106,20 @@ class DataOpener {
 
 absl::StatusOr<std::vector<WeightedFile>> DataOpener::Open(
     absl::string_view key, const std::vector<DataSource>& sources) {
-  std::vector<std::string> unweighted;
-  std::vector<std::pair<std::vector<std::string>, double>> weighted;
+  // The sources without a weight count as one, which is the first.
+  std::vector<std::pair<std::vector<std::string>, double>> groups = {{{}, 1}};
   for (const DataSource& source : sources) {
     CASTOR_ASSIGN_OR_RETURN(std::vector<std::string> paths,
                             FilesOf(key, source.path));
     if (source.weight == 0) {
-      unweighted.insert(unweighted.end(), paths.begin(), paths.end());
+      std::move(paths.begin(), paths.end(),
+                std::back_inserter(groups[0].first));
     } else {
-      weighted.emplace_back(std::move(paths), source.weight);
+      groups.emplace_back(std::move(paths), source.weight);
     }
   }
   std::vector<WeightedFile> files;
-  if (!unweighted.empty()) {
-    CASTOR_RETURN_IF_ERROR(AddFiles(key, unweighted, 1, &files));
-  }
-  for (const auto& [paths, weight] : weighted) {
+  for (const auto& [paths, weight] : groups) {
     CASTOR_RETURN_IF_ERROR(AddFiles(key, paths, weight, &files));
   }
   return files;
@@ -236,12 +240,10 @@ absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
                       found.unused);
   }
   CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
-  const bool is_chat = format == RecordFormat::kMessages ||
-                       format == RecordFormat::kConversations;
-  if (is_chat || format == RecordFormat::kPrompt) {
+  if (IsChat(format) || format == RecordFormat::kPrompt) {
     CASTOR_RETURN_IF_ERROR(LoadTemplate());
   }
-  if (is_chat && !chat_.has_value()) {
+  if (IsChat(format) && !chat_.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path,
                      "\" has conversations, and there is no "
@@ -337,9 +339,8 @@ void DataOpener::TellOfDocuments(absl::string_view key) {
 
 // Says that no end token ends the texts that are samples of their own.
 void DataOpener::TellOfEnds(absl::string_view key, RecordFormat format) {
-  if (format == RecordFormat::kMessages ||
-      format == RecordFormat::kConversations ||
-      encoding_->end_of_document >= 0 || !encoding_->after.empty()) {
+  if (IsChat(format) || encoding_->end_of_document >= 0 ||
+      !encoding_->after.empty()) {
     return;
   }
   Say(absl::StrCat("note: ", key),

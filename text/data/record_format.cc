@@ -79,7 +79,7 @@ absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
   try {
     nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   } catch (const nlohmann::json::exception&) {
-    // As with any other record that is not valid.
+    // The names before the error count, as in any record that is not valid.
   }
   if (names != nullptr) *names = handler.names;
   const auto has = [&](absl::string_view known) {

@@ -32,6 +32,16 @@ absl::string_view RecordKeys::NameOf(absl::string_view known) const {
   return found == names_.end() ? known : absl::string_view(found->second);
 }
 
+std::vector<std::string> OtherNames(std::vector<std::string> names,
+                                    const std::vector<absl::string_view>& known,
+                                    const RecordKeys& keys) {
+  std::erase_if(names, [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), keys.KnownOf(name)) !=
+           known.end();
+  });
+  return names;
+}
+
 bool IsNearKey(absl::string_view name, absl::string_view known) {
   constexpr size_t kLongest = 32;
   constexpr size_t kSlips = 2;

@@ -34,6 +34,12 @@ class RecordKeys {
   std::map<std::string, std::string> known_;  // by names
 };
 
+// Those of `names`, which are a record's, that stand for none of the `known`
+// keys.
+std::vector<std::string> OtherNames(std::vector<std::string> names,
+                                    const std::vector<absl::string_view>& known,
+                                    const RecordKeys& keys);
+
 // Whether somebody who writes `name`, which is no known key, probably means
 // `known`.
 bool IsNearKey(absl::string_view name, absl::string_view known);

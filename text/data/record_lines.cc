@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -51,7 +50,7 @@ class RewrittenBytes : public SourceBytes {
   virtual absl::Status End() = 0;
 
   // Whether `c`, the next byte of the file, belongs to a byte order mark at its
-  // begin.
+  // begin. After the first byte that does not, no other does.
   bool InByteOrderMark(char c) {
     if (mark_ < kByteOrderMark.size() && c == kByteOrderMark[mark_]) {
       ++mark_;
@@ -221,10 +220,7 @@ class TableLines : public RewrittenBytes {
  protected:
   absl::Status Rewrite(absl::string_view bytes) override {
     for (const char c : bytes) {
-      if (at_begin_) {
-        if (InByteOrderMark(c)) continue;
-        at_begin_ = false;
-      }
+      if (InByteOrderMark(c)) continue;
       CASTOR_RETURN_IF_ERROR(Take(c));
     }
     return absl::OkStatus();
@@ -245,8 +241,8 @@ class TableLines : public RewrittenBytes {
   }
 
  private:
-  // Those of CPython's reader (_csv.c), whose table this follows for the
-  // dialect "excel".
+  // The states are those of CPython's reader (_csv.c), whose table this follows
+  // for the dialect "excel".
   enum class State : uint8_t {
     kRowBegin,
     kFieldBegin,
@@ -383,7 +379,6 @@ class TableLines : public RewrittenBytes {
   }
 
   State state_ = State::kRowBegin;
-  bool at_begin_ = true;
   bool has_names_ = false;
   std::vector<std::string> names_;
   size_t bytes_of_names_ = 0;

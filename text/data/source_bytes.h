@@ -37,7 +37,7 @@ UnpackedName UnpackName(absl::string_view path);
 // borrowed, and its own position is neither used nor changed. *taken_bytes
 // (may be null) becomes the number of the file's own bytes that were read.
 //
-// Of a compressed file all members are read, one after another, as by gunzip
+// All members of a compressed file are read, one after another, as by gunzip
 // and unzstd. InvalidArgument: it is not compressed in that way, is damaged,
 // ends too early, has something else after its end, or would take more than
 // 128 MiB of memory to unpack.

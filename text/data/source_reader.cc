@@ -41,7 +41,8 @@ absl::Status NamedStatus(const std::string& path, const absl::Status& status) {
                       absl::StrCat(Named(path), status.message()));
 }
 
-// What `cut` is of.
+// The bytes that are cut: those of the file, unpacked, or the lines that are
+// made of them.
 std::unique_ptr<SourceBytes> OpenBytes(const std::string& path, int fd,
                                        int64_t size_bytes, SourceCut cut,
                                        int64_t* taken) {

@@ -122,7 +122,7 @@ std::string Gzip(const std::string& text) {
   return packed;
 }
 
-// With a checksum, as by the program zstd.
+// The bytes have a checksum, as the program zstd makes it.
 std::string Zstd(const std::string& text) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
@@ -173,7 +173,7 @@ TEST_P(CompressedTest, GivesWhatWasCompressed) {
     absl::StrAppend(&text, i * 7919 % 10007, " ");
   EXPECT_TRUE(ReadAll(Pack(text)).first == text);
   EXPECT_EQ(ReadAll(Pack("short")).first, "short");
-  // As "cat a.gz b.gz" makes it.
+  // "cat a.gz b.gz" makes such a file.
   EXPECT_EQ(ReadAll(Pack("one, ") + Pack("") + Pack("two")).first, "one, two");
   // A little of what is packed becomes much.
   const std::string zeros(4'000'000, '0');

@@ -51,9 +51,8 @@ class TokenCache {
                                             int64_t tokens) const;
   // A cache of lines tells how many labels count of the first `tokens` tokens
   // of the lines [begin, end), those of a line's first token excepted, and how
-  // many lines have none of them.
-  // It looks at every so many groups alone where the body has more than
-  // `most_bytes`.
+  // many lines have none of them. It looks at every so many groups alone where
+  // the body has more than `most_bytes`.
   absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
                                          int64_t tokens,
                                          int64_t most_bytes) const;

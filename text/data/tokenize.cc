@@ -68,7 +68,7 @@ struct PieceTokens {
   }
 };
 
-// That the bytes of `text` from `bad` on are no text.
+// The error of a `text` whose byte at `bad` begins no character.
 absl::Status NotUtf8(absl::string_view text, int64_t bad) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the byte 0x",
@@ -77,8 +77,8 @@ absl::Status NotUtf8(absl::string_view text, int64_t bad) {
       " is no UTF-8, which a tokenizer needs: iconv converts the file"));
 }
 
-// `status` of the record `text`; where it is refused for want of UTF-8, with
-// that as reason, whatever the bytes are made of.
+// Returns the `status` of the record `text`, with a better reason where it is
+// refused and is no UTF-8: that says more than what a parser makes of it.
 absl::Status OfRecord(absl::string_view text, const absl::Status& status) {
   if (status.ok()) return status;
   const int64_t bad = FindInvalidUtf8(text);
@@ -300,7 +300,6 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
         FormatOfRecord(text, keys, &names);
     if (!given.has_value()) CASTOR_RETURN_IF_ERROR(format.status());
     found.format = given.has_value() ? *given : *format;
-    const std::vector<absl::string_view> known = KeysOf(found.format);
     if (found.format == RecordFormat::kText ||
         found.format == RecordFormat::kTokens) {
       JsonLine line;
@@ -308,12 +307,7 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
       found.unused = std::move(line.unused);
       return found;
     }
-    for (std::string& name : names) {
-      if (std::find(known.begin(), known.end(), keys.KnownOf(name)) ==
-          known.end()) {
-        found.unused.push_back(std::move(name));
-      }
-    }
+    found.unused = OtherNames(std::move(names), KeysOf(found.format), keys);
     return found;
   };
   SourcePiece piece;

@@ -24,7 +24,7 @@ struct SentencePieceConfig {
   bool legacy = true;
   // The token that ends a text; "": there is none.
   std::string end_token;
-  // "bos_token" and others, by the key.
+  // The special tokens that have names, by these: "bos_token" and others.
   std::map<std::string, std::string> named_tokens;
 };
 

@@ -11,10 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/optim/optimizers.h"
 
 namespace castor::conversions {
 namespace {
+
+using foreign_sentences::kModelConfig;
+using foreign_sentences::kNothing;
 
 // A name in lower letters: "IntervalStrategy.STEPS" is "steps".
 std::string NameOf(const Json& value) {
@@ -58,13 +62,13 @@ void Ignored(const ForeignKey& key, const Json&, ForeignAccount& account) {
 
 void LeftToUser(const ForeignKey& key, const Json& value,
                 ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   account.LeaveToUser(key.says);
 }
 
 void Lacking(const ForeignKey& key, const Json& value,
              ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   account.Lack(absl::StrCat("it changes results, and castor does not have it: ",
                             key.says));
 }
@@ -82,13 +86,13 @@ void Same(const ForeignKey& key, const Json& value, ForeignAccount& account) {
 void IfPositive(const ForeignKey& key, const Json& value,
                 ForeignAccount& account) {
   if (IsOff(value) || (value.is_number() && value.get<double>() < 0)) {
-    return account.Ignore("it asks for nothing");
+    return account.Ignore(kNothing);
   }
   Same(key, value, account);
 }
 
 void Steps(const ForeignKey& key, const Json& value, ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   if (value.is_number() && value.get<double>() < 1) {
     return account.LeaveToUser(absl::StrCat(value.dump(),
                                             " is a share of the run, and ",
@@ -157,7 +161,7 @@ bool IsDataFile(absl::string_view path) {
   return false;
 }
 
-// Types of Axolotl's that records of castor's have by their keys.
+// Whether castor knows records of this type of Axolotl's by their keys.
 bool IsKnownType(absl::string_view type) {
   for (const absl::string_view known :
        {"", "completion", "pretrain", "alpaca", "chat_template", "sharegpt"}) {
@@ -236,7 +240,7 @@ void Enabled(const ForeignKey& key, const Json& value,
     return account.Take(key.ours, absl::StartsWith(key.ours, "bf16"),
                         "where a GPU has it, which each has that castor has");
   }
-  account.Take(key.ours, !IsOff(value) && name != "false");
+  account.Take(key.ours, !IsOff(value));
 }
 
 void TypeName(const ForeignKey& key, const Json& value,
@@ -298,7 +302,7 @@ void OptimizerName(const ForeignKey& key, const Json& value,
 void ScheduleName(const ForeignKey& key, const Json& value,
                   ForeignAccount& account) {
   std::string name = NameOf(value);
-  // torchtune's functions.
+  // torchtune names a function: get_cosine_schedule_with_warmup.
   absl::string_view bare = name;
   if (absl::ConsumePrefix(&bare, "get_") &&
       absl::ConsumeSuffix(&bare, "_schedule_with_warmup")) {
@@ -319,7 +323,7 @@ void ScheduleName(const ForeignKey& key, const Json& value,
 
 void WarmupSteps(const ForeignKey& key, const Json& value,
                  ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   if (value.is_number() && value.get<double>() < 1) {
     return account.Take("scheduler.params.warmup_ratio", value);
   }
@@ -362,7 +366,7 @@ void BestMetric(const ForeignKey& key, const Json& value,
 }
 
 void Share(const ForeignKey& key, const Json& value, ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   if (value.is_number() && value.get<double>() >= 1) {
     return account.LeaveToUser(
         absl::StrCat(value.dump(), " is a number of samples, and ", key.ours,
@@ -403,20 +407,20 @@ void ModelComponent(const ForeignKey& key, const Json& value,
   for (const char* const adapter : {"lora_", "qlora_", "dora_", "qdora_"}) {
     if (absl::StrContains(name, adapter)) return account.Lack(key.says);
   }
-  account.Ignore("the config.json in model.pretrained says what it is");
+  account.Ignore(kModelConfig);
 }
 
 void OneOnly(const ForeignKey& key, const Json& value,
              ForeignAccount& account) {
   if (value.is_number() && value.get<double>() <= 1) {
-    return account.Ignore("it asks for nothing");
+    return account.Ignore(kNothing);
   }
   Lacking(key, value, account);
 }
 
 void ScheduleArguments(const ForeignKey& key, const Json& value,
                        ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   if (!value.is_object()) {
     return account.Lack(
         absl::StrCat("expected an object, found ", DescribeJson(value)));
@@ -428,7 +432,7 @@ void ScheduleArguments(const ForeignKey& key, const Json& value,
 
 void StepsPerEpoch(const ForeignKey& key, const Json& value,
                    ForeignAccount& account) {
-  if (IsOff(value)) return account.Ignore("it asks for nothing");
+  if (IsOff(value)) return account.Ignore(kNothing);
   const Json* epochs = FindAtPath(account.ours(), "num_train_epochs");
   if (!value.is_number_integer() ||
       (epochs != nullptr && !epochs->is_number_integer())) {

@@ -1,4 +1,5 @@
-// How the values of foreign keys become Castor's, for the tables of keys.
+// How the values of foreign keys become Castor's, for the tables of keys. The
+// comment of a conversion says what the foreign value is.
 #ifndef CASTOR_RUN_CONFIG_FOREIGN_CONVERSIONS_H_
 #define CASTOR_RUN_CONFIG_FOREIGN_CONVERSIONS_H_
 
@@ -14,13 +15,13 @@ bool IsOff(const Json& value);
 void Ignored(const ForeignKey& key, const Json& value, ForeignAccount& account);
 void LeftToUser(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
-// Castor does not have it, which matters unless it is off.
+// Something that Castor does not have, which matters unless it is off.
 void Lacking(const ForeignKey& key, const Json& value, ForeignAccount& account);
-// Castor always does it, so that only `false` matters.
+// Something that Castor always does, so that only `false` matters.
 void Always(const ForeignKey& key, const Json& value, ForeignAccount& account);
 
-// The same value; and the same unless it is off or negative, which means there
-// that nothing is given.
+// A value that is Castor's, too; and one that is so unless it is off or
+// negative, which means there that nothing is given.
 void Same(const ForeignKey& key, const Json& value, ForeignAccount& account);
 void IfPositive(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
@@ -90,7 +91,7 @@ void NoCheckpointing(const ForeignKey& key, const Json& value,
 void UseCpu(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // Seconds that ranks wait, of which Castor takes fewer than others do.
 void Timeout(const ForeignKey& key, const Json& value, ForeignAccount& account);
-// What is not full fine-tuning of all parameters.
+// A way of fine-tuning, of which Castor has only that of all parameters.
 void FullOnly(const ForeignKey& key, const Json& value,
               ForeignAccount& account);
 // A decay that transformers' Trainer leaves away for biases and norms.

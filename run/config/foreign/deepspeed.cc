@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,10 +14,12 @@ namespace {
 
 constexpr char kSystem = 'D';
 constexpr char kOldClipping[] = "optimizer.params.max_grad_norm";
-// transformers' per_device_train_batch_size, which fills in an "auto".
+// transformers fills in an "auto" with per_device_train_batch_size, which is
+// this if nothing is said.
 constexpr int kUsualMicroBatch = 8;
 
-// Where DeepSpeed's files have values "auto" under names that Castor has, too.
+// Castor has these sections and sizes, too, but only DeepSpeed's files have
+// values "auto" there.
 constexpr absl::string_view kSections[] = {"optimizer", "scheduler", "fp16",
                                            "bf16", "bfloat16"};
 constexpr absl::string_view kSizes[] = {
@@ -61,11 +62,6 @@ bool SaysHowLong(const Json& document) {
          FindAtPath(document, "num_train_epochs") != nullptr;
 }
 
-std::string TypeOf(const Json& document, absl::string_view section) {
-  const Json* type = FindAtPath(document, absl::StrCat(section, ".type"));
-  return type != nullptr && type->is_string() ? type->get<std::string>() : "";
-}
-
 // A default of DeepSpeed's that is not Castor's. `applies` sees the
 // configuration of Castor's so far, and what DeepSpeed's file was.
 struct Default {
@@ -77,12 +73,12 @@ struct Default {
 
 bool HasAdam(const Json& ours) {
   if (FindAtPath(ours, "optimizer") == nullptr) return false;
-  const std::string type = TypeOf(ours, "optimizer");
+  const std::string type = StringAtPath(ours, "optimizer.type");
   return type.empty() || type == "Adam" || type == "AdamW";
 }
 
 constexpr Default kDefaults[] = {
-    // But torch.optim.AdamW has 0.01.
+    // torch_adam asks for torch.optim.AdamW, which has 0.01.
     {"optimizer.params.weight_decay", 0, false,
      [](const Json& ours, const Json& theirs) {
        const Json* torch = FindAtPath(theirs, "optimizer.params.torch_adam");
@@ -90,11 +86,11 @@ constexpr Default kDefaults[] = {
      }},
     {"optimizer.params.adam_w_mode", 1, true,
      [](const Json& ours, const Json&) {
-       return TypeOf(ours, "optimizer") == "Adam";
+       return StringAtPath(ours, "optimizer.type") == "Adam";
      }},
     {"scheduler.params.warmup_max_lr", 0.001, false,
      [](const Json& ours, const Json& theirs) {
-       const std::string type = TypeOf(ours, "scheduler");
+       const std::string type = StringAtPath(ours, "scheduler.type");
        // "auto" is the optimizer's rate.
        return (type == "WarmupLR" || type == "WarmupDecayLR") &&
               FindAtPath(theirs, "scheduler.params.warmup_max_lr") == nullptr;
@@ -121,7 +117,8 @@ void TakeDefaults(const Json& theirs, DeepSpeedReading* reading) {
   }
 }
 
-// What a script says that starts DeepSpeed, and castor train has no script.
+// Adds what the script that starts DeepSpeed would say, since castor train has
+// none.
 void TakeLength(DeepSpeedReading* reading) {
   Json& ours = reading->account.ours();
   std::vector<std::string>& notes = reading->notes;
@@ -165,8 +162,8 @@ void TakeLength(DeepSpeedReading* reading) {
   }
 }
 
-// The keys for one line: of zero_optimization and other sections that only
-// DeepSpeed has, the section.
+// The keys that mean nothing here, for one line. All of zero_optimization's are
+// that section in it.
 std::string Meaningless(const ForeignAccount& account) {
   std::vector<std::string> names;
   for (const ForeignEntry& entry : account.entries()) {

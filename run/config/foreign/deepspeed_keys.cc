@@ -7,6 +7,7 @@
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/foreign_account.h"
 #include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/optim/optimizers.h"
 
 namespace castor {
@@ -15,33 +16,30 @@ namespace {
 using conversions::Ignored;
 using conversions::IsOff;
 using conversions::Lacking;
+using conversions::OneOnly;
+using conversions::Same;
+using namespace foreign_sentences;  // NOLINT: the rows are made of them
 
 constexpr char kD[] = "D";
 // Other systems have the key, too.
 constexpr char kAlso[] = "D?";
-// Castor has it.
+// Castor has the key, too.
 constexpr char kOurs[] = "D?=";
 
 // Sentences that several keys have in common.
-constexpr absl::string_view kPlanned =
-    "memory.placement_policy \"auto\" plans what is on the device and what on "
-    "the host, and all ranks share parameters, gradients and optimizer states";
 constexpr absl::string_view kSums =
     "ranks' gradients are added in fp32, in one order, and need no scale";
-constexpr absl::string_view kTrace =
-    "castor train --trace FILE records where the time of each step goes";
-constexpr absl::string_view kTensorBoard =
-    "castor train --tensorboard DIR writes a run's figures";
 constexpr absl::string_view kActivations =
     "memory.activation_checkpointing says which activations are kept";
 constexpr absl::string_view kDisk = "nothing is kept on a disk but checkpoints";
 constexpr absl::string_view kCheckpoints =
     "checkpoints are whole files that any number of ranks can go on from";
-constexpr absl::string_view kOneKernel =
-    "castor's optimizers have one kernel for each device";
-constexpr absl::string_view kKernels = "castor has kernels of its own";
 constexpr absl::string_view kOwnOptimizers =
     "Castor updates parameters with its own optimizers";
+constexpr absl::string_view kModelTypes =
+    "Castor's operators take what the model's type of numbers is";
+constexpr absl::string_view kFullLength =
+    "each sample has data.sequence_length tokens from the first step on";
 
 // A section that asks for nothing unless its "enabled" is true.
 void LackingIfEnabled(const ForeignKey& key, const Json& value,
@@ -55,15 +53,8 @@ void LackingIfEnabled(const ForeignKey& key, const Json& value,
   Lacking(key, value, account);
 }
 
-void LackingAbove1(const ForeignKey& key, const Json& value,
-                   ForeignAccount& account) {
-  if (value.is_number() && value.get<double>() <= 1) {
-    return account.Ignore("1 is what is here");
-  }
-  Lacking(key, value, account);
-}
-
-// The section of tensor parallelism: "autotp_size", "tp_size".
+// The section of tensor parallelism asks for nothing here unless one of its
+// sizes is above 1.
 void TensorParallel(const ForeignKey& key, const Json& value,
                     ForeignAccount& account) {
   for (const char* const size : {"autotp_size", "tp_size"}) {
@@ -75,7 +66,7 @@ void TensorParallel(const ForeignKey& key, const Json& value,
   account.Ignore("ranks have parts of parameters as Castor divides them");
 }
 
-// true or false, as the first releases had it, or an object; its stage.
+// The section is an object, and in the first releases was true or false.
 void Zero(const ForeignKey& key, const Json& value, ForeignAccount& account) {
   if (!value.is_boolean() && !value.is_object()) {
     return account.Lack(
@@ -135,12 +126,11 @@ void OptimizerType(const ForeignKey& key, const Json& value,
 // DeepSpeed's engine asks for it only of type Adam.
 void AdamWMode(const ForeignKey& key, const Json& value,
                ForeignAccount& account) {
-  const Json* type = FindAtPath(account.ours(), "optimizer.type");
-  if (value == false && type != nullptr && type->is_string() &&
-      absl::AsciiStrToLower(type->get_ref<const std::string&>()) == "adamw") {
+  if (value == false && absl::AsciiStrToLower(StringAtPath(
+                            account.ours(), "optimizer.type")) == "adamw") {
     return account.Ignore(key.says);
   }
-  account.Take(key.theirs, value);
+  account.Take(key.ours, value);
 }
 
 void ScheduleType(const ForeignKey& key, const Json& value,
@@ -150,18 +140,6 @@ void ScheduleType(const ForeignKey& key, const Json& value,
         absl::StrCat("castor has no schedule ", value.dump(),
                      ": take one of those in docs/configuration.md"));
   }
-  account.Take(key.ours, value);
-}
-
-// Its old place.
-void OldClipping(const ForeignKey& key, const Json& value,
-                 ForeignAccount& account) {
-  account.Take(key.theirs, value);
-}
-
-// The old name of bf16.
-void OldBf16(const ForeignKey& key, const Json& value,
-             ForeignAccount& account) {
   account.Take(key.ours, value);
 }
 
@@ -228,9 +206,8 @@ constexpr ForeignKey kKeys[] = {
     {kD, "zero_allow_comm_data_type_fp32", "", Ignored, kSums},
     {kAlso, "zero_config", "", Ignored, kPlanned},
     // Numbers and how they are sent.
-    {kD, "bfloat16", "bf16", OldBf16},
-    {kD, "fp16.auto_cast", "", Ignored,
-     "Castor's operators take what the model's type of numbers is"},
+    {kD, "bfloat16", "bf16", Same},
+    {kD, "fp16.auto_cast", "", Ignored, kModelTypes},
     {kD, "fp16.consecutive_hysteresis", "", Lacking,
      "the hysteresis is filled again when the scale grows"},
     {kD,
@@ -243,8 +220,7 @@ constexpr ForeignKey kKeys[] = {
      "bf16.loss_scale bf16.initial_scale_power bf16.loss_scale_window "
      "bf16.hysteresis bf16.min_loss_scale",
      "", Ignored, "bf16 has the range of fp32, and its loss needs no scale"},
-    {kAlso, "bf16.auto_cast", "", Ignored,
-     "Castor's operators take what the model's type of numbers is"},
+    {kAlso, "bf16.auto_cast", "", Ignored, kModelTypes},
     {kD, "bf16.immediate_grad_update allgather_size", "", Ignored, kPlanned},
     {kD, "bf16.check_grad_overflow", "", Ignored,
      "on_nonfinite says what becomes of such a step"},
@@ -264,7 +240,8 @@ constexpr ForeignKey kKeys[] = {
     {kD, "sparse_gradients", "", Ignored,
      "gradients of embeddings are whole, which changes no sum"},
     // The optimizer's and the schedule's parameters.
-    {kOurs, "optimizer.params.max_grad_norm", "gradient_clipping", OldClipping},
+    {kOurs, "optimizer.params.max_grad_norm", "optimizer.params.max_grad_norm",
+     Same},
     {kOurs, "optimizer.params.adam_w_mode", "optimizer.params.adam_w_mode",
      AdamWMode, "in DeepSpeed, too, AdamW is AdamW whatever this says"},
     {kOurs, "optimizer.type", "optimizer.type", OptimizerType},
@@ -309,26 +286,23 @@ constexpr ForeignKey kKeys[] = {
      "a model is divided over ranks by chunks, not by layers"},
     {kAlso, "tensor_parallel", "", TensorParallel,
      "castor divides batches over ranks, not matrices"},
-    {kAlso, "sequence_parallel_size", "", LackingAbove1,
+    {kAlso, "sequence_parallel_size", "", OneOnly,
      "castor divides batches over ranks, not sequences"},
     {kD, "use_data_before_expert_parallelism", "", Ignored, kPlanned},
     {kD, "elasticity", "", LackingIfEnabled,
      "a batch has one size; resuming on other numbers of ranks needs nothing"},
     // What changes results.
-    {kD, "sparse_attention", "", Lacking, "castor's attention is whole"},
-    {kD, "curriculum_learning", "", LackingIfEnabled,
-     "each sample has data.sequence_length tokens from the first step on"},
-    {kAlso, "curriculum", "", LackingIfEnabled,
-     "each sample has data.sequence_length tokens from the first step on"},
+    {kD, "sparse_attention", "", Lacking, kWholeAttention},
+    {kD, "curriculum_learning", "", LackingIfEnabled, kFullLength},
+    {kAlso, "curriculum", "", LackingIfEnabled, kFullLength},
     {kD, "data_efficiency", "", LackingIfEnabled,
      "castor takes all samples, in an order that follows from seed"},
     {kD, "progressive_layer_drop", "", LackingIfEnabled,
      "all layers are computed in each step"},
-    {kD, "quantize_training", "", LackingIfEnabled,
-     "parameters are not quantized"},
+    {kD, "quantize_training", "", LackingIfEnabled, kQuantized},
     {kD, "compression_training", "", Lacking,
      "nothing is quantized or pruned while it trains"},
-    {kD, "weight_quantization", "", Lacking, "parameters are not quantized"},
+    {kD, "weight_quantization", "", Lacking, kQuantized},
     {kAlso, "eigenvalue", "", LackingIfEnabled, "it serves quantize_training"},
     {kD, "hybrid_engine", "", LackingIfEnabled,
      "castor train does not generate while it trains"},

@@ -22,6 +22,12 @@ Json* FindAtPath(Json& document, absl::string_view path) {
   return const_cast<Json*>(FindAtPath(std::as_const(document), path));
 }
 
+std::string StringAtPath(const Json& document, absl::string_view path) {
+  const Json* value = FindAtPath(document, path);
+  return value != nullptr && value->is_string() ? value->get<std::string>()
+                                                : "";
+}
+
 void SetAtPath(Json& document, absl::string_view path, Json value) {
   Json* place = &document;
   for (const absl::string_view key : absl::StrSplit(path, '.')) {

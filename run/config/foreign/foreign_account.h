@@ -30,6 +30,8 @@ struct ForeignEntry {
 // The value at "a.b" of `document`; null: there is none, or a null.
 const Json* FindAtPath(const Json& document, absl::string_view path);
 Json* FindAtPath(Json& document, absl::string_view path);
+// The text at `path`; "": there is none.
+std::string StringAtPath(const Json& document, absl::string_view path);
 // Makes the objects that lead there, in the place of what is none.
 void SetAtPath(Json& document, absl::string_view path, Json value);
 // Removes it, and the objects around it that it leaves empty.

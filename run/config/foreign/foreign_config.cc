@@ -13,6 +13,7 @@
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/config/foreign/foreign_walk.h"
 
 namespace castor {
@@ -44,13 +45,21 @@ constexpr ForeignSystem kSystems[] = {
     {"torchtune", 'T', "torchtune's", "{}"},
 };
 
+// Null: there is none.
+const ForeignSystem* SystemNamed(absl::string_view name) {
+  for (const ForeignSystem& system : kSystems) {
+    if (system.name == name) return &system;
+  }
+  return nullptr;
+}
+
 bool HasComponent(const Json& value) {
   if (!value.is_object()) return false;
   if (value.contains("_component_")) return true;
   return std::any_of(value.begin(), value.end(), HasComponent);
 }
 
-// How many of the document's keys are the system's and not of all.
+// How many more of the document's keys the system has than it does not have.
 int Likeness(const Json& document, const ForeignSystem& system) {
   int likeness = 0;
   WalkForeign(TrainerKeys(), system.letter, document,
@@ -62,16 +71,16 @@ int Likeness(const Json& document, const ForeignSystem& system) {
 
 absl::StatusOr<const ForeignSystem*> SystemOf(const ForeignDocument& document,
                                               absl::string_view from) {
-  for (const ForeignSystem& system : kSystems) {
-    if (system.name == from) return &system;
-  }
+  if (const ForeignSystem* named = SystemNamed(from)) return named;
   const std::string names = absl::StrJoin(ForeignSystemNames(), ", ");
   if (!from.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--from ", from, ": there are ", names));
   }
-  if (IsDeepSpeed(DeepSpeedDoor::kTrain, document.json)) return &kSystems[0];
-  if (HasComponent(document.json)) return &kSystems[4];
+  if (IsDeepSpeed(DeepSpeedDoor::kTrain, document.json)) {
+    return SystemNamed("deepspeed");
+  }
+  if (HasComponent(document.json)) return SystemNamed("torchtune");
   const ForeignSystem* best = nullptr;
   int most = 0;
   bool tie = false;
@@ -124,9 +133,10 @@ void TakeTrainerKey(const std::string& key, const Json& value,
   if (row != nullptr) {
     row->convert(*row, value, *account);
   } else if (conversions::IsOff(value)) {
-    account->Ignore("it asks for nothing");
+    account->Ignore(foreign_sentences::kNothing);
   } else {
-    account->Lack("castor does not know it");
+    account->Lack(
+        "castor does not know it: leave it out if nothing depends on it");
   }
 }
 
@@ -144,10 +154,8 @@ void ImportTrainer(const ForeignSystem& system, const std::string& prefix,
 // Axolotl's warm-up follows from the run's steps, which the data tell.
 void TellOfWarmup(const std::string& prefix, ForeignAccount* account) {
   const Json& ours = account->ours();
-  const Json* type = FindAtPath(ours, "scheduler.type");
-  const std::string name =
-      type != nullptr && type->is_string() ? type->get<std::string>() : "";
-  // Those of DeepSpeed's file have a warm-up of their own.
+  const std::string name = StringAtPath(ours, "scheduler.type");
+  // A schedule of DeepSpeed's file has a warm-up of its own.
   if (name == "constant" || absl::StartsWith(name, "Warmup") ||
       FindAtPath(ours, kWarmupSteps) != nullptr ||
       FindAtPath(ours, kWarmupRatio) != nullptr) {
@@ -197,7 +205,7 @@ void ImportTrainerDefaults(const ForeignSystem& system,
   if (system.letter == 'H') TellOfLearned(prefix, document, account);
 }
 
-// Every value of `object` that is no object, as the key of Castor's that it is.
+// Calls `take` with each value in `object` that is no object, and its path.
 void TakeLeaves(const Json& object, const std::string& at,
                 absl::FunctionRef<void(const std::string&, const Json&)> take) {
   for (const auto& [key, value] : object.items()) {
@@ -256,7 +264,7 @@ void ImportDeepSpeedDefaults(const std::string& prefix, const Json& document,
              });
 }
 
-// A key that another one makes meaningless goes.
+// Removes a key that another one makes meaningless.
 void Drop(ForeignAccount* account, absl::string_view path,
           absl::string_view why) {
   if (FindAtPath(account->ours(), path) == nullptr) return;
@@ -265,7 +273,7 @@ void Drop(ForeignAccount* account, absl::string_view path,
   EraseAtPath(account->ours(), path);
 }
 
-// What keys say together.
+// Mends what keys say together, and tells what is still missing.
 void Finish(ForeignAccount* account) {
   Json& ours = account->ours();
   if (FindAtPath(ours, "steps") != nullptr) {
@@ -282,23 +290,20 @@ void Finish(ForeignAccount* account) {
   }
   const Json* strategy = FindAtPath(ours, "eval_strategy");
   const Json* interval = FindAtPath(ours, "eval_interval");
-  if (strategy == nullptr && interval == nullptr) {
-    // Nobody asked for evaluations.
-  } else if (strategy != nullptr && *strategy == "steps" &&
-             interval == nullptr) {
-    // As in transformers.
+  const bool evaluates =
+      strategy != nullptr ? *strategy != "no" : interval != nullptr;
+  if (strategy != nullptr && *strategy != "steps") {
+    Drop(account, "eval_interval", "eval_strategy says when");
+  } else if (strategy != nullptr && interval == nullptr) {
+    // transformers evaluates as often as it logs, and logs every 500 steps
+    // unless it is told otherwise.
     const Json* print = FindAtPath(ours, "steps_per_print");
     ours["eval_interval"] = print != nullptr ? *print : Json(500);
-  } else if (strategy != nullptr && *strategy != "steps") {
-    Drop(account, "eval_interval", "eval_strategy says when");
   }
-  const Json* fp16 = FindAtPath(ours, "fp16.enabled");
-  const Json* bf16 = FindAtPath(ours, "bf16.enabled");
-  for (const auto& [value, key] : {std::pair{fp16, "fp16"}, {bf16, "bf16"}}) {
-    if (value != nullptr && *value == false) ours.erase(key);
+  for (const char* const type : {"fp16", "bf16"}) {
+    const Json* enabled = FindAtPath(ours, absl::StrCat(type, ".enabled"));
+    if (enabled != nullptr && *enabled == false) ours.erase(type);
   }
-  const Json* when = FindAtPath(ours, "eval_strategy");
-  const bool evaluates = when != nullptr ? *when != "no" : interval != nullptr;
   if (evaluates && FindAtPath(ours, "data.validation") == nullptr &&
       FindAtPath(ours, "data.validation_fraction") == nullptr) {
     account->Begin("data.validation");

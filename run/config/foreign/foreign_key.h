@@ -1,8 +1,8 @@
 // What a key of another system's configuration is here.
 //
 // A *system* is a program that trains models from a configuration of its own: a
-// row of foreign_systems.h. Its keys are rows of tables (trainer_keys.cc,
-// deepspeed_keys.cc), from which three things are made: the
+// row of the table in foreign_config.cc. Its keys are rows of tables
+// (trainer_keys.cc, deepspeed_keys.cc), from which three things are made: the
 // reader of DeepSpeed's files (deepspeed.h), castor import-config
 // (foreign_config.h) and the hints at unknown keys (run/config/other_names.h).
 #ifndef CASTOR_RUN_CONFIG_FOREIGN_FOREIGN_KEY_H_
@@ -26,7 +26,7 @@ using ForeignConversion = void (*)(const ForeignKey& key,
                                    ForeignAccount& account);
 
 struct ForeignKey {
-  // The letters of the systems that have it (foreign_systems.h); "?" if it does
+  // The letters of the systems that have it (foreign_config.cc); "?" if it does
   // not tell whose a file is that has it; "=" if Castor has a key of that name,
   // too, so that it is none for hints. Without letters it is for hints alone.
   absl::string_view systems;

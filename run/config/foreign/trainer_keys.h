@@ -7,11 +7,12 @@
 
 namespace castor {
 
-// How a model is trained, and what is said and kept of it.
+// Keys of how a model is trained, and of what is said and kept of it.
 absl::Span<const ForeignKey> TrainingKeys();
-// The model and the data.
+// Keys of the model and the data.
 absl::Span<const ForeignKey> InputKeys();
-// Memory, numbers, ranks; and keys of still other systems.
+// Keys of memory, types of numbers and ranks; and those of other systems, which
+// are for hints alone.
 absl::Span<const ForeignKey> MachineKeys();
 
 }  // namespace castor

@@ -1,47 +1,38 @@
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/config/foreign/trainer_keys.h"
 
 namespace castor {
 namespace {
 
-using conversions::Always;
-using conversions::DataFiles;
-using conversions::FullOnly;
-using conversions::IfPositive;
-using conversions::Ignored;
-using conversions::Lacking;
-using conversions::LearnsAll;
-using conversions::LearnsOnly;
-using conversions::LeftToUser;
-using conversions::Loss;
-using conversions::ModelComponent;
-using conversions::NotShuffled;
-using conversions::Path;
-using conversions::Same;
-using conversions::Share;
-using conversions::Stage;
+using namespace conversions;        // NOLINT: the rows are made of them
+using namespace foreign_sentences;  // NOLINT
 
 // Sentences that several rows have.
-constexpr absl::string_view kHub =
-    "castor reads files of this machine and sends nothing";
 constexpr absl::string_view kAdapters =
     "castor train has no adapters, which run under PyTorch (docs/pytorch.md)";
 constexpr absl::string_view kFull =
     "castor train trains all parameters; adapters run under PyTorch "
     "(docs/pytorch.md)";
-constexpr absl::string_view kKernels = "castor has kernels of its own";
-constexpr absl::string_view kLoaders = "castor has no processes that load data";
 constexpr absl::string_view kText =
     "castor train reads text, prompts and conversations by the keys of their "
     "records, with the chat template of the tokenizer's directory "
     "(docs/data.md)";
-constexpr absl::string_view kQuantized = "parameters are not quantized";
 constexpr absl::string_view kPreferences =
     "castor train learns to predict tokens; DPO, GRPO and the like run under "
     "PyTorch (docs/pytorch.md)";
-constexpr absl::string_view kAutocast =
-    "parameters and activations have one type, with fp32 master values";
+constexpr absl::string_view kFrozen =
+    "model.frozen has the patterns of names that are not trained";
+constexpr absl::string_view kVocabulary =
+    "a model has the tokens of its config.json";
+constexpr absl::string_view kSamples =
+    "a text's samples are full by themselves; lines are samples of their own "
+    "(docs/data.md)";
+constexpr absl::string_view kTokens =
+    "tokens are kept beside each file, or in data.cache";
+constexpr absl::string_view kWholeFile =
+    "data.train is taken whole: cut the file";
 
 constexpr ForeignKey kKeys[] = {
     // The model.
@@ -68,12 +59,11 @@ constexpr ForeignKey kKeys[] = {
      "use_fast_tokenizer low_cpu_mem_usage",
      "", Ignored, kHub},
     {"A", "revision_of_model", "", Ignored, kHub},
-    {"HA", "model_type", "", Ignored,
-     "the config.json in model.pretrained says what it is"},
+    {"HA", "model_type", "", Ignored, kModelConfig},
     {"A",
      "is_llama_derived_model is_mistral_derived_model is_qwen_derived_model "
      "is_falcon_derived_model",
-     "", Ignored, "the config.json in model.pretrained says what it is"},
+     "", Ignored, kModelConfig},
     {"HAL", "trust_remote_code", "", Ignored, "no code comes with a model"},
     {"L", "ms_hub_token om_hub_token", "", Ignored, kHub},
     {"HAL", "torch_dtype", "bf16.enabled", Ignored, kAutocast},
@@ -94,8 +84,8 @@ constexpr ForeignKey kKeys[] = {
      "liger_cross_entropy unsloth_cross_entropy_loss cut_cross_entropy plugins"
      " bettertransformer",
      "", Ignored, kKernels},
-    {"A", "s2_attention", "", Lacking, "castor's attention is whole"},
-    {"L", "shift_attn", "", Lacking, "castor's attention is whole"},
+    {"A", "s2_attention", "", Lacking, kWholeAttention},
+    {"L", "shift_attn", "", Lacking, kWholeAttention},
     {"HL",
      "use_liger_kernel liger_kernel_config torchdynamo use_ipex use_cache", "",
      Ignored, kKernels},
@@ -103,17 +93,15 @@ constexpr ForeignKey kKeys[] = {
     {"L", "rope_scaling", "", Lacking, "config.json has the positions"},
     {"A", "overrides_of_model_config overrides_of_model_kwargs", "", Lacking,
      "config.json has the sizes"},
-    {"A", "unfrozen_parameters", "", Lacking,
-     "model.frozen has the patterns of names that are not trained"},
+    {"A", "unfrozen_parameters", "", Lacking, kFrozen},
     {"L",
      "freeze_trainable_layers freeze_trainable_modules freeze_extra_modules "
      "use_llama_pro",
-     "", Lacking,
-     "model.frozen has the patterns of names that are not trained"},
+     "", Lacking, kFrozen},
     {"L", "resize_vocab add_tokens new_special_tokens", "", Lacking,
-     "a model has the tokens of its config.json"},
+     kVocabulary},
     {"A", "resize_token_embeddings_to_32x added_tokens_overrides tokens", "",
-     Lacking, "a model has the tokens of its config.json"},
+     Lacking, kVocabulary},
     // Adapters, quantized models, preferences.
     {"A", "adapter", "", FullOnly, kFull},
     {"L", "finetuning_type", "", FullOnly, kFull},
@@ -144,13 +132,12 @@ constexpr ForeignKey kKeys[] = {
     {"L", "pref_beta pref_loss pref_ftx ref_model", "", Lacking, kPreferences},
     {"L", "stage", "", Stage, kPreferences},
     {"L", "use_galore use_badam use_apollo use_muon use_adam_mini", "", Lacking,
-     "castor has AdamW, Adam and Lamb"},
+     kOptimizers},
     {"L", "use_asft_loss use_dft_loss use_eaft_loss compute_accuracy", "",
-     Lacking, "a step's loss is the mean over its labelled tokens"},
+     Lacking, kMeanLoss},
     {"A", "use_dynamic_finetuning chunked_cross_entropy_loss", "", Lacking,
-     "a step's loss is the mean over its labelled tokens"},
-    {"T", "loss", "", Loss,
-     "a step's loss is the mean over its labelled tokens"},
+     kMeanLoss},
+    {"T", "loss", "", Loss, kMeanLoss},
     // The data.
     {"H", "dataset_name train_file", "data.train", DataFiles},
     {"A", "datasets pretraining_dataset", "data.train", DataFiles},
@@ -212,23 +199,15 @@ constexpr ForeignKey kKeys[] = {
     {"A", "shuffle_merged_datasets", "", Ignored, "data.shuffle says it"},
     {"T", "shuffle", "data.shuffle", Same},
     {"L", "disable_shuffling", "data.shuffle", NotShuffled},
-    {"A", "sample_packing", "", LeftToUser,
-     "a text's samples are full by themselves; lines are samples of their own "
-     "(docs/data.md)"},
-    {"HL", "packing", "", LeftToUser,
-     "a text's samples are full by themselves; lines are samples of their own "
-     "(docs/data.md)"},
-    {"L", "neat_packing", "", LeftToUser,
-     "a text's samples are full by themselves; lines are samples of their own "
-     "(docs/data.md)"},
+    {"A", "sample_packing", "", LeftToUser, kSamples},
+    {"HL", "packing", "", LeftToUser, kSamples},
+    {"L", "neat_packing", "", LeftToUser, kSamples},
     {"A",
      "pad_to_sequence_len sample_packing_eff_est sample_packing_group_size "
      "sample_packing_bin_size excess_length_strategy total_num_tokens",
      "", Ignored, "samples have data.sequence_length tokens"},
-    {"A", "dataset_prepared_path", "", Ignored,
-     "tokens are kept beside each file, or in data.cache"},
-    {"L", "tokenized_path", "", Ignored,
-     "tokens are kept beside each file, or in data.cache"},
+    {"A", "dataset_prepared_path", "", Ignored, kTokens},
+    {"L", "tokenized_path", "", Ignored, kTokens},
     {"HL", "overwrite_cache", "", Ignored,
      "tokens that are kept follow their file"},
     {"A",
@@ -247,10 +226,8 @@ constexpr ForeignKey kKeys[] = {
      "", Ignored, kLoaders},
     {"L", "preprocessing_batch_size data_shared_file_system dataset_shards", "",
      Ignored, kLoaders},
-    {"L", "max_samples", "", LeftToUser,
-     "data.train is taken whole: cut the file"},
-    {"H", "max_train_samples max_eval_samples", "", LeftToUser,
-     "data.train is taken whole: cut the file"},
+    {"L", "max_samples", "", LeftToUser, kWholeFile},
+    {"H", "max_train_samples max_eval_samples", "", LeftToUser, kWholeFile},
     {"L", "mix_strategy interleave_probs", "", LeftToUser,
      "data.train takes sources with weights: [{\"path\": PATH, \"weight\": "
      "2}] (docs/data.md)"},

@@ -1,37 +1,23 @@
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/config/foreign/trainer_keys.h"
 
 namespace castor {
 namespace {
 
-using conversions::Always;
-using conversions::Checkpointing;
-using conversions::Device;
-using conversions::Enabled;
-using conversions::Ignored;
-using conversions::NoCheckpointing;
-using conversions::OneOnly;
-using conversions::Timeout;
-using conversions::TypeName;
-using conversions::UseCpu;
+using namespace conversions;        // NOLINT: the rows are made of them
+using namespace foreign_sentences;  // NOLINT
 
 // Sentences that several rows have.
-constexpr absl::string_view kTensorBoard =
-    "castor train --tensorboard DIR writes a run's figures";
-constexpr absl::string_view kLog = "castor train prints what it does";
 constexpr absl::string_view kRanks =
     "castor launch, mpirun or torchrun says how many ranks there are";
-constexpr absl::string_view kPlanned =
-    "memory.placement_policy \"auto\" plans what is on the device and what on "
-    "the host, and all ranks share parameters, gradients and optimizer states";
-constexpr absl::string_view kLoaders = "castor has no processes that load data";
-constexpr absl::string_view kAutocast =
-    "parameters and activations have one type, with fp32 master values";
 constexpr absl::string_view kDeepSpeed =
     "its ZeRO is memory.placement_policy \"auto\"; give that file to castor "
     "import-config, too";
-constexpr absl::string_view kBetas = "a list of both";
+constexpr absl::string_view kBlocks = "whole blocks are computed again";
+constexpr absl::string_view kBatches =
+    "castor divides batches over ranks, not sequences or matrices";
 
 constexpr ForeignKey kKeys[] = {
     // Memory.
@@ -41,9 +27,8 @@ constexpr ForeignKey kKeys[] = {
      Checkpointing},
     {"L", "disable_gradient_checkpointing", "memory.activation_checkpointing",
      NoCheckpointing},
-    {"HAL", "gradient_checkpointing_kwargs", "", Ignored,
-     "whole blocks are computed again"},
-    {"T", "ac_mode ac_option", "", Ignored, "whole blocks are computed again"},
+    {"HAL", "gradient_checkpointing_kwargs", "", Ignored, kBlocks},
+    {"T", "ac_mode ac_option", "", Ignored, kBlocks},
     {"T",
      "enable_activation_offloading activation_offloading_use_streams "
      "low_cpu_ram memory_efficient_fsdp_wrap fsdp_cpu_offload "
@@ -81,15 +66,13 @@ constexpr ForeignKey kKeys[] = {
     {"A", "world_size ddp device_map", "", Ignored, kRanks},
     {"A=", "device", "", Ignored, kRanks},
     {"A", "sequence_parallel_degree context_parallel_size tensor_parallel_size",
-     "", OneOnly,
-     "castor divides batches over ranks, not sequences or matrices"},
+     "", OneOnly, kBatches},
     {"T", "tensor_parallel_dim context_parallel_dim expert_parallel_degree", "",
-     OneOnly, "castor divides batches over ranks, not sequences or matrices"},
+     OneOnly, kBatches},
     {"T",
      "tensor_parallel_plan data_parallel_replicate_dim data_parallel_shard_dim",
      "", Ignored, kPlanned},
-    {"L", "sequence_parallel_size cp_size", "", OneOnly,
-     "castor divides batches over ranks, not sequences or matrices"},
+    {"L", "sequence_parallel_size cp_size", "", OneOnly, kBatches},
     {"L",
      "ray_run_name ray_storage_path ray_num_workers resources_per_worker "
      "placement_strategy",
@@ -101,11 +84,11 @@ constexpr ForeignKey kKeys[] = {
     {"H", "use_mps_device", "", Ignored, kRanks},
     {"T", "device", "device.type", Device},
     {"A", "axolotl_config_path", "", Ignored, kLog},
-    // Of other systems and scripts, for hints alone.
+    // These keys are of other systems and of scripts. They have no letters, and
+    // serve for hints alone.
     {"", "max_lr", "optimizer.params.lr"},
     {"", "beta1 beta2", "optimizer.params.betas", nullptr, kBetas},
-    {"", "torch_adam fused foreach", "", nullptr,
-     "castor's optimizers have one kernel for each device"},
+    {"", "torch_adam fused foreach", "", nullptr, kOneKernel},
     {"", "clip_grad grad_clip max_gradient_norm", "gradient_clipping"},
     {"", "lr_decay_style", "scheduler.type"},
     {"", "num_warmup_steps warmup_iters lr_warmup_steps",
@@ -124,7 +107,6 @@ constexpr ForeignKey kKeys[] = {
      "gradient_accumulation_steps"},
     {"", "random_seed manual_seed", "seed"},
     {"", "log_interval", "steps_per_print"},
-    {"", "tensorboard", "", nullptr, kTensorBoard},
     {"", "eval_iters", "eval_batches"},
     {"", "val_check_interval", "eval_interval"},
     {"", "save_dir", "checkpoint.dir"},

@@ -1,48 +1,33 @@
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/foreign_key.h"
+#include "run/config/foreign/foreign_sentences.h"
 #include "run/config/foreign/trainer_keys.h"
 
 namespace castor {
 namespace {
 
-using conversions::Always;
-using conversions::BestMetric;
-using conversions::Beta1;
-using conversions::Beta2;
-using conversions::Enabled;
-using conversions::EvalStrategy;
-using conversions::IfPositive;
-using conversions::Ignored;
-using conversions::Lacking;
-using conversions::LeftToUser;
-using conversions::OptimizerName;
-using conversions::Same;
-using conversions::Sampling;
-using conversions::SaveStrategy;
-using conversions::ScheduleArguments;
-using conversions::ScheduleName;
-using conversions::Steps;
-using conversions::StepsPerEpoch;
-using conversions::TrainerDecay;
-using conversions::WarmupSteps;
+using namespace conversions;        // NOLINT: the rows are made of them
+using namespace foreign_sentences;  // NOLINT
 
 // Sentences that several rows have.
 constexpr absl::string_view kSaves =
     "a run saves at its end; checkpoint.save_interval is in steps";
-constexpr absl::string_view kTensorBoard =
-    "castor train --tensorboard DIR writes a run's figures";
-constexpr absl::string_view kLog = "castor train prints what it does";
-constexpr absl::string_view kHub =
-    "castor reads files of this machine and sends nothing";
-constexpr absl::string_view kTrace =
-    "castor train --trace FILE records where the time of each step goes";
 constexpr absl::string_view kAside =
     "nothing is overwritten, since another run's checkpoints are moved aside";
 constexpr absl::string_view kEvaluation =
     "an evaluation is the mean loss over the validation data";
 constexpr absl::string_view kResume =
     "castor train --resume CHECKPOINT goes on from one";
-constexpr absl::string_view kBetas = "a list of both";
+constexpr absl::string_view kNoNoise = "embeddings have no noise";
+constexpr absl::string_view kMicroBatches =
+    "an evaluation has micro batches of that size, too";
+constexpr absl::string_view kToTheBit =
+    "runs are the same to the bit in any case";
+constexpr absl::string_view kOrder =
+    "samples come in an order that follows from data.seed";
+constexpr absl::string_view kLastBatch =
+    "the last batch of a pass is filled up with the first samples of the next "
+    "one";
 
 constexpr ForeignKey kKeys[] = {
     // Optimizer.
@@ -55,23 +40,21 @@ constexpr ForeignKey kKeys[] = {
     {"HAL", "adam_epsilon", "optimizer.params.eps", Same},
     {"T", "optimizer.betas", "optimizer.params.betas", Same},
     {"T", "optimizer.eps", "optimizer.params.eps", Same},
-    {"T", "optimizer.fused optimizer.foreach", "", Ignored,
-     "castor's optimizers have one kernel for each device"},
+    {"T", "optimizer.fused optimizer.foreach", "", Ignored, kOneKernel},
     {"T", "optimizer._component_", "optimizer.type", OptimizerName},
     {"HL", "optim", "optimizer.type", OptimizerName},
     {"A", "optimizer", "optimizer.type", OptimizerName},
     {"HAL", "optim_args optim_target_modules", "", Lacking,
      "its optimizers have the keys of docs/configuration.md"},
-    {"HL", "adafactor", "", Lacking, "castor has AdamW, Adam and Lamb"},
+    {"HL", "adafactor", "", Lacking, kOptimizers},
     {"HAL", "max_grad_norm", "gradient_clipping", IfPositive},
     {"T", "clip_grad_norm", "gradient_clipping", IfPositive},
     {"T", "optimizer_in_bwd", "", Ignored,
      "updates begin before the backward pass ends where gradient_clipping "
      "allows it"},
-    {"HAL", "label_smoothing_factor", "", Lacking,
-     "a step's loss is the mean over its labelled tokens"},
-    {"HAL", "neftune_noise_alpha", "", Lacking, "embeddings have no noise"},
-    {"A", "noisy_embedding_alpha", "", Lacking, "embeddings have no noise"},
+    {"HAL", "label_smoothing_factor", "", Lacking, kMeanLoss},
+    {"HAL", "neftune_noise_alpha", "", Lacking, kNoNoise},
+    {"A", "noisy_embedding_alpha", "", Lacking, kNoNoise},
     // The learning rate.
     {"HL=", "lr_scheduler_type", "scheduler.type", ScheduleName},
     {"A", "lr_scheduler", "scheduler.type", ScheduleName},
@@ -104,38 +87,28 @@ constexpr ForeignKey kKeys[] = {
     {"HALT", "gradient_accumulation_steps", "gradient_accumulation_steps",
      Same},
     {"HL", "per_device_eval_batch_size per_gpu_eval_batch_size",
-     "train_micro_batch_size_per_gpu", Ignored,
-     "an evaluation has micro batches of that size, too"},
+     "train_micro_batch_size_per_gpu", Ignored, kMicroBatches},
     {"A", "eval_batch_size", "train_micro_batch_size_per_gpu", Ignored,
-     "an evaluation has micro batches of that size, too"},
+     kMicroBatches},
     {"T", "batch_size_val", "train_micro_batch_size_per_gpu", Ignored,
-     "an evaluation has micro batches of that size, too"},
+     kMicroBatches},
     {"HAL", "auto_find_batch_size", "", Ignored,
      "castor plan says what fits, and a run that does not is refused before it"
      " begins"},
     {"HALT", "seed", "seed", Same},
     {"HL", "data_seed", "data.seed", Same},
-    {"HL", "full_determinism", "", Ignored,
-     "runs are the same to the bit in any case"},
-    {"T", "cudnn_deterministic_mode", "", Ignored,
-     "runs are the same to the bit in any case"},
+    {"HL", "full_determinism", "", Ignored, kToTheBit},
+    {"T", "cudnn_deterministic_mode", "", Ignored, kToTheBit},
     {"HL", "do_train do_eval do_predict", "", Ignored,
      "castor train trains, castor evaluate tells a loss"},
     {"HL", "ignore_data_skip", "", Lacking,
      "a run that goes on takes the samples that come next"},
-    {"HAL", "group_by_length", "", Lacking,
-     "samples come in an order that follows from data.seed"},
-    {"HL", "train_sampling_strategy", "", Sampling,
-     "samples come in an order that follows from data.seed"},
-    {"A", "curriculum_sampling", "", Lacking,
-     "samples come in an order that follows from data.seed"},
+    {"HAL", "group_by_length", "", Lacking, kOrder},
+    {"HL", "train_sampling_strategy", "", Sampling, kOrder},
+    {"A", "curriculum_sampling", "", Lacking, kOrder},
     {"HL", "length_column_name", "", Ignored, "lengths are counted"},
-    {"HAL", "dataloader_drop_last", "", Ignored,
-     "the last batch of a pass is filled up with the first samples of the next"
-     " one"},
-    {"A", "drop_last", "", Ignored,
-     "the last batch of a pass is filled up with the first samples of the next"
-     " one"},
+    {"HAL", "dataloader_drop_last", "", Ignored, kLastBatch},
+    {"A", "drop_last", "", Ignored, kLastBatch},
     // What is said, and what is kept.
     {"HAL", "logging_steps", "steps_per_print", Steps},
     {"T", "log_every_n_steps", "steps_per_print", IfPositive},

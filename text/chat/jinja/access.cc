@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "text/chat/jinja/callable.h"
 #include "text/chat/jinja/operators.h"
@@ -49,8 +50,7 @@ bool IsMutating(const Value& owner, absl::string_view name) {
            std::end(names);
   };
   if (owner.is(Kind::kDict)) return has(kOfDict);
-  return owner.is(Kind::kSequence) &&
-         owner.sequence().type == SequenceType::kList && has(kOfList);
+  return owner.is(SequenceType::kList) && has(kOfList);
 }
 
 absl::StatusOr<Value> LoopAttribute(const Loop& loop, absl::string_view name,
@@ -79,9 +79,13 @@ absl::StatusOr<Value> LoopAttribute(const Loop& loop, absl::string_view name,
   return Value();
 }
 
+// What a template gets for an attribute or element that is not there.
 absl::StatusOr<Value> MissingOf(const Value& owner, const Value& key,
-                                Missing::Why why, Heap* heap) {
-  return heap->NewMissing({why, "", owner, key});
+                                Heap* heap) {
+  const bool is_unsafe = key.is_string() && absl::StartsWith(key.text(), "__");
+  return heap->NewMissing(
+      {is_unsafe ? Missing::Why::kUnsafe : Missing::Why::kAttribute, "", owner,
+       key});
 }
 
 // The attribute that Python's getattr finds, which is no item; none: there is
@@ -98,12 +102,12 @@ absl::StatusOr<std::optional<Value>> OwnAttribute(const Value& owner,
   if (owner.is(Kind::kLoop)) {
     CASTOR_ASSIGN_OR_RETURN(const Value value,
                             LoopAttribute(owner.loop(), name, heap));
-    // Those that are undefined say why.
+    // An attribute that a loop has and that is undefined says why.
     if (!value.is_undefined() || value.missing() != nullptr) return value;
   }
   if (IsMutating(owner, name)) {
     CASTOR_ASSIGN_OR_RETURN(const Value key, heap->NewString(name));
-    return MissingOf(owner, key, Missing::Why::kUnsafe, heap);
+    return heap->NewMissing({Missing::Why::kUnsafe, "", owner, key});
   }
   const Callable* method = FindMethod(owner, name);
   if (method == nullptr) return std::nullopt;
@@ -132,10 +136,7 @@ absl::StatusOr<std::optional<Value>> OwnItem(const Value& owner,
     CASTOR_RETURN_IF_ERROR(heap->TakeText(string.is_ascii ? 1 : index));
     return heap->NewString(Part(string, index, index + 1));
   }
-  if (!owner.is(Kind::kSequence) ||
-      owner.sequence().type > SequenceType::kRange) {
-    return std::nullopt;
-  }
+  if (!owner.is_indexed()) return std::nullopt;
   const std::vector<Value>& items = owner.sequence().items;
   const int64_t size = static_cast<int64_t>(items.size());
   if (index < 0) index += size;
@@ -209,23 +210,27 @@ absl::StatusOr<std::vector<Value>> Items(const Value& value, Heap* heap) {
 }
 
 absl::Status CheckKey(const Value& key) {
-  const bool is_tuple =
-      key.is(Kind::kSequence) && key.sequence().type == SequenceType::kTuple;
-  if (is_tuple) {
-    for (const Value& item : key.sequence().items) {
-      // Deeper ones need no look: they can be no keys of a conversation.
-      if (item.is(Kind::kDict) || item.is(Kind::kSequence)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("unhashable type: '", TypeName(item), "'"));
-      }
+  // A tuple can be a key where its items can. One with tuples in it, which
+  // Python allows, is refused: no conversation has such keys.
+  const bool is_tuple = key.is(SequenceType::kTuple);
+  for (const Value& part : is_tuple ? absl::MakeConstSpan(key.sequence().items)
+                                    : absl::MakeConstSpan(&key, 1)) {
+    if (part.is(Kind::kDict) || part.is(Kind::kSequence)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unhashable type: '", TypeName(part), "'"));
     }
-    return absl::OkStatus();
-  }
-  if (key.is(Kind::kDict) || key.is(Kind::kSequence)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unhashable type: '", TypeName(key), "'"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Value>> KeysWithValues(const Dict& dict,
+                                                  Heap* heap) {
+  std::vector<Value> pairs;
+  pairs.reserve(dict.items.size());
+  for (const auto& [key, value] : dict.items) {
+    CASTOR_ASSIGN_OR_RETURN(pairs.emplace_back(), heap->NewTuple({key, value}));
+  }
+  return pairs;
 }
 
 absl::StatusOr<const Value*> Lookup(const Dict& dict, const Value& key,
@@ -267,10 +272,7 @@ absl::StatusOr<Value> Attribute(const Value& owner, absl::string_view name,
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Value> item,
                           OwnItem(owner, key, heap));
   if (item.has_value()) return *item;
-  return MissingOf(owner, key,
-                   absl::StartsWith(name, "__") ? Missing::Why::kUnsafe
-                                                : Missing::Why::kAttribute,
-                   heap);
+  return MissingOf(owner, key, heap);
 }
 
 absl::StatusOr<Value> Item(const Value& owner, const Value& key, Heap* heap) {
@@ -278,17 +280,11 @@ absl::StatusOr<Value> Item(const Value& owner, const Value& key, Heap* heap) {
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Value> item,
                           OwnItem(owner, key, heap));
   if (item.has_value()) return *item;
-  if (!key.is_string()) {
-    return MissingOf(owner, key, Missing::Why::kAttribute, heap);
-  }
+  if (!key.is_string()) return MissingOf(owner, key, heap);
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Value> own,
                           OwnAttribute(owner, key.text(), heap));
   if (own.has_value()) return *own;
-  return MissingOf(owner, key,
-                   absl::StartsWith(key.text(), "__")
-                       ? Missing::Why::kUnsafe
-                       : Missing::Why::kAttribute,
-                   heap);
+  return MissingOf(owner, key, heap);
 }
 
 absl::string_view Part(const String& string, int64_t begin, int64_t end) {
@@ -310,9 +306,7 @@ absl::string_view Part(const String& string, int64_t begin, int64_t end) {
 absl::StatusOr<Value> Slice(const Value& owner, const Value& start,
                             const Value& stop, const Value& step, Heap* heap) {
   if (owner.is_undefined()) return UndefinedError(owner);
-  const bool is_list = owner.is(Kind::kSequence) &&
-                       owner.sequence().type <= SequenceType::kRange;
-  if (!owner.is_string() && !is_list) {
+  if (!owner.is_string() && !owner.is_indexed()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", TypeName(owner), "' object cannot be sliced"));
   }

@@ -14,8 +14,8 @@
 
 namespace castor::text::jinja {
 
-// Each: InvalidArgument where Python raises an error. ResourceExhausted: the
-// heap's bounds.
+// Each function below gives InvalidArgument where Python raises an error, and
+// ResourceExhausted where the heap's bounds are reached.
 
 // len(value).
 absl::StatusOr<int64_t> Length(const Value& value);
@@ -23,6 +23,8 @@ absl::StatusOr<int64_t> Length(const Value& value);
 absl::StatusOr<std::vector<Value>> Items(const Value& value, Heap* heap);
 bool IsIterable(const Value& value);
 
+// The items of a dictionary, each a tuple of its key and its value.
+absl::StatusOr<std::vector<Value>> KeysWithValues(const Dict& dict, Heap* heap);
 // The value of a key; null: the dictionary has none.
 absl::StatusOr<const Value*> Lookup(const Dict& dict, const Value& key,
                                     Heap* heap);

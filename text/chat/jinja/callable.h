@@ -30,8 +30,8 @@ absl::Status Bind(const Arguments& arguments, absl::string_view callee,
                   absl::Span<const absl::string_view> names, int required,
                   absl::Span<Value> out);
 
-// A filter, a test, a method or a function of the environment. Of a function
-// `self` is undefined.
+// A filter, a test, a method or a function of the environment. A function is
+// given a `self` that is undefined.
 using Implementation = absl::StatusOr<Value> (*)(Runtime& runtime, Value self,
                                                  const Arguments& arguments);
 
@@ -42,13 +42,14 @@ struct Callable {
 
 struct Function {
   const Callable* callable = nullptr;  // null: a macro
-  Value self;                          // of a method
-  // Of a macro: its statement, and where its names are looked up.
+  Value self;                          // the value whose method it is
+  // A macro has its statement, and the scope in which it was defined, where the
+  // names that it does not define itself are looked up.
   const Statement* macro = nullptr;
   Scope* scope = nullptr;
 };
 
-// Tables, each sorted by its names for Find.
+// The entry of this name; null: the table has none.
 const Callable* Find(absl::Span<const Callable> table, absl::string_view name);
 
 const Callable* FindFilter(absl::string_view name);

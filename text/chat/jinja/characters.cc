@@ -44,15 +44,15 @@ void AppendTitle(char32_t c, std::string* out) {
   AppendMapped(c, kTitleRuns, kTitleSeveral, out);
 }
 
-bool IsCased(char32_t c) {
-  static const CodePointSet set = CodePointSet::FromGaps(kCased);
+// Whether `c` is in a set of characters.inc.
+template <const auto& kGaps>
+bool IsIn(char32_t c) {
+  static const CodePointSet set = CodePointSet::FromGaps(kGaps);
   return set.Contains(c);
 }
 
-bool IsCaseIgnorable(char32_t c) {
-  static const CodePointSet set = CodePointSet::FromGaps(kCaseIgnorable);
-  return set.Contains(c);
-}
+bool IsCased(char32_t c) { return IsIn<kCased>(c); }
+bool IsCaseIgnorable(char32_t c) { return IsIn<kCaseIgnorable>(c); }
 
 // Whether the capital sigma at [begin, end) ends a word (Unicode, section
 // 3.13, Final_Sigma).
@@ -86,24 +86,17 @@ void AppendLowerAt(absl::string_view text, size_t begin, size_t end, char32_t c,
 
 }  // namespace
 
-#define CASTOR_DEFINE_SET(Function, kGaps)                         \
-  bool Function(char32_t c) {                                      \
-    static const CodePointSet set = CodePointSet::FromGaps(kGaps); \
-    return set.Contains(c);                                        \
-  }
-CASTOR_DEFINE_SET(IsAlpha, kAlpha)
-CASTOR_DEFINE_SET(IsDecimal, kDecimal)
-CASTOR_DEFINE_SET(IsDigit, kDigit)
-CASTOR_DEFINE_SET(IsNumeric, kNumeric)
-CASTOR_DEFINE_SET(IsLower, kLowerLetters)
-CASTOR_DEFINE_SET(IsUpper, kUpperLetters)
-CASTOR_DEFINE_SET(IsTitle, kTitleLetters)
-#undef CASTOR_DEFINE_SET
+bool IsAlpha(char32_t c) { return IsIn<kAlpha>(c); }
+bool IsDecimal(char32_t c) { return IsIn<kDecimal>(c); }
+bool IsDigit(char32_t c) { return IsIn<kDigit>(c); }
+bool IsNumeric(char32_t c) { return IsIn<kNumeric>(c); }
+bool IsLower(char32_t c) { return IsIn<kLowerLetters>(c); }
+bool IsUpper(char32_t c) { return IsIn<kUpperLetters>(c); }
+bool IsTitle(char32_t c) { return IsIn<kTitleLetters>(c); }
 
 bool IsPrintable(char32_t c) {
   if (c < 0x7f) return c >= 0x20;
-  static const CodePointSet set = CodePointSet::FromGaps(kPrintable);
-  return set.Contains(c);
+  return IsIn<kPrintable>(c);
 }
 
 bool IsSpace(char32_t c) {
@@ -164,6 +157,11 @@ std::string Capitalized(absl::string_view text) {
     }
   }
   return out;
+}
+
+int64_t NumCodePoints(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return !IsUtf8Continuation(c); });
 }
 
 size_t SpaceAtBegin(absl::string_view text) {

@@ -11,7 +11,7 @@
 
 namespace castor::text::jinja {
 
-// What str.isX() says of one code point.
+// Each says of one code point what Python's str.isX() does.
 bool IsPrintable(char32_t c);
 bool IsAlpha(char32_t c);
 bool IsDecimal(char32_t c);
@@ -30,6 +30,8 @@ std::string ToLower(absl::string_view text);
 std::string ToUpper(absl::string_view text);
 std::string ToTitle(absl::string_view text);
 std::string Capitalized(absl::string_view text);
+
+int64_t NumCodePoints(absl::string_view text);
 
 // Where `text` begins and ends without spaces, as strip() has it.
 size_t SpaceAtBegin(absl::string_view text);

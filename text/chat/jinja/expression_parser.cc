@@ -31,28 +31,6 @@ std::string Described(const Token& token) {
   }
 }
 
-struct BinarySign {
-  absl::string_view sign;
-  BinaryOperator op;
-};
-constexpr BinarySign kSums[] = {{"+", BinaryOperator::kAdd},
-                                {"-", BinaryOperator::kSubtract}};
-constexpr BinarySign kProducts[] = {{"*", BinaryOperator::kMultiply},
-                                    {"/", BinaryOperator::kDivide},
-                                    {"//", BinaryOperator::kFloorDivide},
-                                    {"%", BinaryOperator::kRemainder}};
-constexpr BinarySign kPowers[] = {{"**", BinaryOperator::kPower}};
-
-// The operator that comes next, if it is one of `signs`; it is passed over.
-template <size_t kSize>
-std::optional<BinaryOperator> NextOperator(ExpressionParser* parser,
-                                           const BinarySign (&signs)[kSize]) {
-  for (const BinarySign& sign : signs) {
-    if (parser->SkipOperator(sign.sign)) return sign.op;
-  }
-  return std::nullopt;
-}
-
 std::optional<Comparison> NextComparison(ExpressionParser* parser) {
   static constexpr std::pair<absl::string_view, Comparison> kSigns[] = {
       {"==", Comparison::kEqual},  {"!=", Comparison::kNotEqual},
@@ -72,6 +50,11 @@ std::optional<Comparison> NextComparison(ExpressionParser* parser) {
 }
 
 }  // namespace
+
+struct ExpressionParser::BinarySign {
+  absl::string_view sign;
+  BinaryOperator op;
+};
 
 class ExpressionParser::Level {
  public:
@@ -234,17 +217,27 @@ ExpressionParser::Result ExpressionParser::ParseCompare() {
   return Finish(std::move(made));
 }
 
-ExpressionParser::Result ExpressionParser::ParseSum() {
+ExpressionParser::Result ExpressionParser::ParseBinary(
+    absl::Span<const BinarySign> signs, absl::FunctionRef<Result()> operand) {
   const int at = line();
-  CASTOR_ASSIGN_OR_RETURN(ExpressionPtr left, ParseConcatenation());
-  while (const auto op = NextOperator(this, kSums)) {
+  CASTOR_ASSIGN_OR_RETURN(ExpressionPtr left, operand());
+  while (true) {
+    const auto next = std::find_if(
+        signs.begin(), signs.end(),
+        [this](const BinarySign& sign) { return SkipOperator(sign.sign); });
+    if (next == signs.end()) return left;
     Made made = Make(ExpressionKind::kBinary, at);
-    made->binary = *op;
+    made->binary = next->op;
     made->items.push_back(std::move(left));
-    CASTOR_ASSIGN_OR_RETURN(made->items.emplace_back(), ParseConcatenation());
+    CASTOR_ASSIGN_OR_RETURN(made->items.emplace_back(), operand());
     CASTOR_ASSIGN_OR_RETURN(left, Finish(std::move(made)));
   }
-  return left;
+}
+
+ExpressionParser::Result ExpressionParser::ParseSum() {
+  static constexpr BinarySign kSigns[] = {{"+", BinaryOperator::kAdd},
+                                          {"-", BinaryOperator::kSubtract}};
+  return ParseBinary(kSigns, [this] { return ParseConcatenation(); });
 }
 
 ExpressionParser::Result ExpressionParser::ParseConcatenation() {
@@ -257,29 +250,16 @@ ExpressionParser::Result ExpressionParser::ParseConcatenation() {
 }
 
 ExpressionParser::Result ExpressionParser::ParseProduct() {
-  const int at = line();
-  CASTOR_ASSIGN_OR_RETURN(ExpressionPtr left, ParsePower());
-  while (const auto op = NextOperator(this, kProducts)) {
-    Made made = Make(ExpressionKind::kBinary, at);
-    made->binary = *op;
-    made->items.push_back(std::move(left));
-    CASTOR_ASSIGN_OR_RETURN(made->items.emplace_back(), ParsePower());
-    CASTOR_ASSIGN_OR_RETURN(left, Finish(std::move(made)));
-  }
-  return left;
+  static constexpr BinarySign kSigns[] = {{"*", BinaryOperator::kMultiply},
+                                          {"/", BinaryOperator::kDivide},
+                                          {"//", BinaryOperator::kFloorDivide},
+                                          {"%", BinaryOperator::kRemainder}};
+  return ParseBinary(kSigns, [this] { return ParsePower(); });
 }
 
 ExpressionParser::Result ExpressionParser::ParsePower() {
-  const int at = line();
-  CASTOR_ASSIGN_OR_RETURN(ExpressionPtr left, ParseUnary());
-  while (const auto op = NextOperator(this, kPowers)) {
-    Made made = Make(ExpressionKind::kBinary, at);
-    made->binary = *op;
-    made->items.push_back(std::move(left));
-    CASTOR_ASSIGN_OR_RETURN(made->items.emplace_back(), ParseUnary());
-    CASTOR_ASSIGN_OR_RETURN(left, Finish(std::move(made)));
-  }
-  return left;
+  static constexpr BinarySign kSigns[] = {{"**", BinaryOperator::kPower}};
+  return ParseBinary(kSigns, [this] { return ParseUnary(); });
 }
 
 ExpressionParser::Result ExpressionParser::ParseUnary(bool with_filter) {

@@ -7,9 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "text/chat/jinja/heap.h"
 #include "text/chat/jinja/lexer.h"
 #include "text/chat/jinja/syntax.h"
@@ -19,8 +21,8 @@ namespace castor::text::jinja {
 // Whether a template gives the name a meaning of its own: true, none, ...
 bool IsConstantName(absl::string_view name);
 
-// Tokens, and the place that is read next. All errors are InvalidArgument,
-// with the template's line.
+// Has a template's tokens, and the place among them that is read next. All
+// errors are InvalidArgument, with the template's line.
 class ExpressionParser {
  public:
   // What nests deeper, or has longer chains, is refused, so that neither
@@ -61,19 +63,25 @@ class ExpressionParser {
   absl::StatusOr<ExpressionPtr> ParseTuple(bool with_condition = true,
                                            bool in_parentheses = false,
                                            absl::string_view end = "");
-  // "| name(...) | ...", or, of a block, "name(...) | ..."; of nothing before
-  // it. Null: there is none.
+  // The filters of a block, "| name(...) | ...", or, where it begins with a
+  // name, "name(...) | ...", applied to an operand that is null. Null: there is
+  // no filter.
   absl::StatusOr<ExpressionPtr> ParseFilters(bool begins_with_name);
 
  private:
   using Result = absl::StatusOr<ExpressionPtr>;
   using Made = std::unique_ptr<Expression>;
+  struct BinarySign;
 
   Made Make(ExpressionKind kind, int line) const;
   // `made` with its depth. InvalidArgument: it is too deep.
   Result Finish(Made made) const;
   Result Join(ExpressionKind kind, int line, ExpressionPtr left,
               ExpressionPtr right) const;
+  // What `operand` reads, several times if operators of `signs` stand between;
+  // they are applied from the left.
+  Result ParseBinary(absl::Span<const BinarySign> signs,
+                     absl::FunctionRef<Result()> operand);
   Result ParseCondition();
   Result ParseOr();
   Result ParseAnd();

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "text/tokenizer/unicode/utf8.h"
+#include "text/chat/jinja/characters.h"
 
 namespace castor::text::jinja {
 namespace {
@@ -35,6 +35,12 @@ bool Value::IsSame(const Value& other) const {
   }
 }
 
+absl::Status Heap::CheckDepth(int depth) {
+  if (depth <= kMaxValueDepth) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a value is nested deeper than ", kMaxValueDepth, " levels"));
+}
+
 absl::Status Heap::TooManyBytes() const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "the template makes more than ", kMinBytes + kBytesPerByte * given_bytes_,
@@ -55,8 +61,7 @@ absl::StatusOr<Value> Heap::NewString(std::string bytes, bool is_markup) {
   CASTOR_RETURN_IF_ERROR(
       TakeBytes(kObjectBytes + static_cast<int64_t>(bytes.capacity())));
   CASTOR_RETURN_IF_ERROR(TakeText(size));
-  int64_t length = size;
-  for (const char c : bytes) length -= IsUtf8Continuation(c) ? 1 : 0;
+  const int64_t length = NumCodePoints(bytes);
   const bool is_ascii = length == size;
   return Value(
       &strings_.emplace_back(String{std::move(bytes), is_ascii, length}),
@@ -83,8 +88,7 @@ absl::StatusOr<Value> Heap::NewSequence(SequenceType type,
 absl::StatusOr<Value> Heap::NewDict(
     std::vector<std::pair<Value, Value>> items) {
   CASTOR_RETURN_IF_ERROR(TakeBytes(BytesOf(items)));
-  return Value(
-      static_cast<const Dict*>(&dicts_.emplace_back(Dict{std::move(items)})));
+  return Value(&dicts_.emplace_back(Dict{std::move(items)}));
 }
 
 absl::StatusOr<Value> Heap::NewNamespace(
@@ -95,15 +99,13 @@ absl::StatusOr<Value> Heap::NewNamespace(
 
 absl::StatusOr<Value> Heap::NewFunction(Function function) {
   CASTOR_RETURN_IF_ERROR(TakeBytes(kObjectBytes));
-  return Value(static_cast<const Function*>(
-      &functions_.emplace_back(std::move(function))));
+  return Value(&functions_.emplace_back(std::move(function)));
 }
 
 absl::StatusOr<Value> Heap::NewMissing(Missing missing) {
   CASTOR_RETURN_IF_ERROR(TakeBytes(
       2 * kObjectBytes + static_cast<int64_t>(missing.name.capacity())));
-  return Value(
-      static_cast<const Missing*>(&missing_.emplace_back(std::move(missing))));
+  return Value(&missing_.emplace_back(std::move(missing)));
 }
 
 absl::StatusOr<Loop*> Heap::NewLoop(Loop loop) {
@@ -112,10 +114,7 @@ absl::StatusOr<Loop*> Heap::NewLoop(Loop loop) {
 }
 
 absl::StatusOr<Value> Heap::NewFrom(const OrderedJson& json, int depth) {
-  if (depth > kMaxValueDepth) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a value is nested deeper than ", kMaxValueDepth, " levels"));
-  }
+  CASTOR_RETURN_IF_ERROR(CheckDepth(depth));
   switch (json.type()) {
     case OrderedJson::value_t::boolean:
       return Value::Bool(json.get<bool>());

@@ -37,7 +37,7 @@ class Heap {
   static constexpr int64_t kMinSteps = 4'000'000;
   static constexpr int64_t kStepsPerByte = 64;
   static constexpr int64_t kBytesPerStep = 16;
-  // Of functions that go down into a value, and of the tree's evaluation.
+  // Values may be nested so deep where a function goes down into them.
   static constexpr int kMaxValueDepth = 200;
 
   explicit Heap(int64_t given_bytes = 0)
@@ -46,6 +46,9 @@ class Heap {
         steps_left_(kMinSteps + kStepsPerByte * given_bytes) {}
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
+
+  // InvalidArgument: `depth` is beyond kMaxValueDepth.
+  static absl::Status CheckDepth(int depth);
 
   // ResourceExhausted: there are not so many left.
   absl::Status Take(int64_t steps) {
@@ -65,7 +68,8 @@ class Heap {
   absl::Status TooManyBytes() const;
   absl::Status TooManySteps() const;
 
-  // All that follow: ResourceExhausted, the bounds. The bytes are valid UTF-8.
+  // Each function below gives ResourceExhausted where a bound is reached. The
+  // `bytes` of a string are valid UTF-8.
   absl::StatusOr<Value> NewString(std::string bytes, bool is_markup = false);
   absl::StatusOr<Value> NewString(absl::string_view bytes) {
     return NewString(std::string(bytes));

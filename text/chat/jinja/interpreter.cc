@@ -1,6 +1,5 @@
 #include "text/chat/jinja/interpreter.h"
 
-#include <algorithm>
 #include <ctime>
 
 #include "absl/strings/match.h"
@@ -8,20 +7,15 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "text/chat/jinja/access.h"
+#include "text/chat/jinja/characters.h"
 #include "text/chat/jinja/interpreter_guards.h"
 #include "text/chat/jinja/operators.h"
 #include "text/chat/jinja/python_text.h"
-#include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text::jinja {
 namespace {
 
 constexpr int64_t kScopeBytes = 96;
-
-int64_t CodePointsOf(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return !IsUtf8Continuation(c); });
-}
 
 }  // namespace
 
@@ -213,7 +207,7 @@ Interpreter::Result Interpreter::LoopItems(const Statement& statement) {
   CASTOR_ASSIGN_OR_RETURN(const Value given, Evaluate(*statement.expression));
   // Nothing changes a sequence, but a generator gives its items once.
   if (statement.condition == nullptr && given.is(Kind::kSequence) &&
-      given.sequence().type != SequenceType::kGenerator) {
+      !given.is(SequenceType::kGenerator)) {
     return given;
   }
   CASTOR_ASSIGN_OR_RETURN(std::vector<Value> items, Items(given, &heap_));
@@ -301,7 +295,7 @@ absl::Status Interpreter::ExecuteGeneration(const Statement& statement) {
   CASTOR_RETURN_IF_ERROR(Capture(statement.body, &text).status());
   CASTOR_RETURN_IF_ERROR(heap_.TakeBytes(sizeof(GeneratedPart)));
   generated_.push_back(
-      {static_cast<int64_t>(output_.size()), CodePointsOf(text)});
+      {static_cast<int64_t>(output_.size()), NumCodePoints(text)});
   return Write(text);
 }
 

@@ -33,10 +33,10 @@ struct GeneratedPart {
   int64_t length;
 };
 
-// For one rendering.
+// Serves one rendering.
 class Interpreter : public Runtime {
  public:
-  // Evaluations, macros and tags inside each other.
+  // So many evaluations, macros and tags may be inside each other.
   static constexpr int kMaxDepth = 1000;
 
   // `heap` has the variables' values. `now_s` is the time, in seconds since

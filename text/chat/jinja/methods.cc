@@ -29,12 +29,8 @@ absl::StatusOr<Value> Get(Runtime& runtime, Value self,
 absl::StatusOr<Value> ItemsMethod(Runtime& runtime, Value self,
                                   const Arguments& arguments) {
   CASTOR_RETURN_IF_ERROR(Bind(arguments, "dict.items", {}, 0, {}));
-  std::vector<Value> items;
-  items.reserve(self.dict().items.size());
-  for (const auto& [key, value] : self.dict().items) {
-    CASTOR_ASSIGN_OR_RETURN(items.emplace_back(),
-                            runtime.heap().NewTuple({key, value}));
-  }
+  CASTOR_ASSIGN_OR_RETURN(std::vector<Value> items,
+                          KeysWithValues(self.dict(), &runtime.heap()));
   return runtime.heap().NewSequence(SequenceType::kItems, std::move(items));
 }
 
@@ -154,13 +150,8 @@ const Callable* FindMethod(const Value& self, absl::string_view name) {
     case Kind::kFloat:
       return Find(kNumberMethods, name);
     case Kind::kSequence:
-      if (self.sequence().type == SequenceType::kList) {
-        return Find(kListMethods, name);
-      }
-      if (self.sequence().type <= SequenceType::kRange) {
-        return Find(kTupleMethods, name);
-      }
-      return nullptr;
+      if (self.is(SequenceType::kList)) return Find(kListMethods, name);
+      return self.is_indexed() ? Find(kTupleMethods, name) : nullptr;
     default:
       return nullptr;
   }

@@ -1,7 +1,6 @@
 #include "text/chat/jinja/operators.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "text/chat/jinja/access.h"
 #include "text/chat/jinja/percent_format.h"
 #include "text/chat/jinja/python_text.h"
+#include "text/chat/jinja/string_methods.h"
 
 namespace castor::text::jinja {
 namespace {
@@ -135,11 +135,6 @@ absl::StatusOr<Value> BinaryFloats(BinaryOperator op, double a, double b) {
   return Value();
 }
 
-bool IsListOrTuple(const Value& value) {
-  return value.is(Kind::kSequence) &&
-         value.sequence().type <= SequenceType::kTuple;
-}
-
 // Text of a + b: what is no Markup is escaped beside one.
 absl::StatusOr<Value> Concatenate(const Value& left, const Value& right,
                                   Heap* heap) {
@@ -207,11 +202,6 @@ absl::Status NoOrder(absl::string_view sign, const Value& left,
                    TypeName(left), "' and '", TypeName(right), "'"));
 }
 
-bool IsFound(absl::string_view text, absl::string_view part) {
-  return part.empty() ||
-         memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<Value> Binary(BinaryOperator op, const Value& left,
@@ -232,7 +222,7 @@ absl::StatusOr<Value> Binary(BinaryOperator op, const Value& left,
     if (left.is_string() && right.is_string()) {
       return Concatenate(left, right, heap);
     }
-    if (IsListOrTuple(left) && IsListOrTuple(right) &&
+    if (left.is_list_or_tuple() && right.is_list_or_tuple() &&
         left.sequence().type == right.sequence().type) {
       CASTOR_ASSIGN_OR_RETURN(std::vector<Value> items, Items(left, heap));
       const auto& more = right.sequence().items;
@@ -243,7 +233,7 @@ absl::StatusOr<Value> Binary(BinaryOperator op, const Value& left,
   }
   if (op == BinaryOperator::kMultiply) {
     const auto repeats = [](const Value& value) {
-      return value.is_string() || IsListOrTuple(value);
+      return value.is_string() || value.is_list_or_tuple();
     };
     if (repeats(left) && right.is_integer()) {
       return Repeat(left, right.integer(), heap);
@@ -303,10 +293,7 @@ absl::StatusOr<bool> Truth(const Value& value) {
 
 absl::StatusOr<bool> Equal(const Value& left, const Value& right, Heap* heap,
                            int depth) {
-  if (depth > Heap::kMaxValueDepth) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a value is nested deeper than ", Heap::kMaxValueDepth, " levels"));
-  }
+  CASTOR_RETURN_IF_ERROR(Heap::CheckDepth(depth));
   CASTOR_RETURN_IF_ERROR(heap->Take(1));
   if (left.is_number() && right.is_number()) {
     return CompareNumbers(left, right) == 0;
@@ -357,10 +344,7 @@ absl::StatusOr<bool> Equal(const Value& left, const Value& right, Heap* heap,
 
 absl::StatusOr<bool> Less(const Value& left, const Value& right, Heap* heap,
                           int depth) {
-  if (depth > Heap::kMaxValueDepth) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a value is nested deeper than ", Heap::kMaxValueDepth, " levels"));
-  }
+  CASTOR_RETURN_IF_ERROR(Heap::CheckDepth(depth));
   CASTOR_RETURN_IF_ERROR(heap->Take(1));
   if (left.is_number() && right.is_number()) {
     return CompareNumbers(left, right) == -1;
@@ -371,7 +355,7 @@ absl::StatusOr<bool> Less(const Value& left, const Value& right, Heap* heap,
     // The order of UTF-8 is that of code points.
     return left.text() < right.text();
   }
-  if (IsListOrTuple(left) && IsListOrTuple(right) &&
+  if (left.is_list_or_tuple() && right.is_list_or_tuple() &&
       left.sequence().type == right.sequence().type) {
     const auto& a = left.sequence().items;
     const auto& b = right.sequence().items;
@@ -399,7 +383,8 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& item,
       }
       CASTOR_RETURN_IF_ERROR(
           heap->TakeText(container.text().size() + item.text().size()));
-      return IsFound(container.text(), item.text());
+      return FindFrom(container.text(), item.text(), 0) !=
+             absl::string_view::npos;
     case Kind::kDict: {
       CASTOR_RETURN_IF_ERROR(CheckKey(item));
       CASTOR_ASSIGN_OR_RETURN(const Value* found,

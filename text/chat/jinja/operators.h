@@ -34,8 +34,9 @@ enum class Comparison : uint8_t {
   kNotIn,
 };
 
-// Each: InvalidArgument where Python raises an error, or an int has more than
-// 64 bits. ResourceExhausted: the heap's bounds.
+// Each function below gives InvalidArgument where Python raises an error or an
+// int has more than 64 bits, and ResourceExhausted where the heap's bounds are
+// reached.
 absl::StatusOr<Value> Binary(BinaryOperator op, const Value& left,
                              const Value& right, Heap* heap);
 absl::StatusOr<Value> Negative(const Value& value);

@@ -24,15 +24,15 @@ class Parser {
   Parser(std::vector<Token> tokens, Heap* constants)
       : in_(std::move(tokens), constants) {}
 
-  // All that comes before a tag of one of these names, which is read next; or
-  // before the end, if there are none.
+  // Reads all that comes before a tag of one of these names, which is read
+  // next; or before the end, if no names are given.
   absl::StatusOr<Body> ParseBody(std::initializer_list<absl::string_view> ends);
 
  private:
   using Made = std::unique_ptr<Statement>;
 
-  // The rest of a tag, and what follows until one of `ends`, which is passed
-  // over if it is the only one.
+  // Reads the rest of a tag, and what follows until one of `ends`, which is
+  // passed over if it is the only one.
   absl::StatusOr<Body> ParseBlock(
       std::initializer_list<absl::string_view> ends);
   // The same of a body in which no loop goes on.

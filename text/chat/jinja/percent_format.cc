@@ -1,5 +1,6 @@
 #include "text/chat/jinja/percent_format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -21,10 +22,7 @@ class Formatting {
   absl::StatusOr<Value> Run();
 
  private:
-  bool is_tuple() const {
-    return values_.is(Kind::kSequence) &&
-           values_.sequence().type == SequenceType::kTuple;
-  }
+  bool is_tuple() const { return values_.is(SequenceType::kTuple); }
   absl::StatusOr<Value> NextValue();
   absl::Status Convert(char conversion, int precision, const Value& value);
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -17,12 +16,6 @@
 
 namespace castor::text::jinja {
 namespace {
-
-absl::Status CheckDepth(int depth) {
-  if (depth <= Heap::kMaxValueDepth) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a value is nested deeper than ", Heap::kMaxValueDepth, " levels"));
-}
 
 absl::Status AppendItems(const std::vector<Value>& items,
                          absl::string_view open, absl::string_view close,
@@ -304,7 +297,7 @@ void AppendReprOfString(absl::string_view text, TextBuilder* out) {
 
 absl::Status AppendRepr(const Value& value, Heap* heap, TextBuilder* out,
                         int depth) {
-  CASTOR_RETURN_IF_ERROR(CheckDepth(depth));
+  CASTOR_RETURN_IF_ERROR(Heap::CheckDepth(depth));
   CASTOR_RETURN_IF_ERROR(heap->Take(1));
   if (out->is_over()) return heap->TooManyBytes();
   switch (value.kind()) {
@@ -391,7 +384,7 @@ std::string ReprForMessage(const Value& value) {
 
 absl::Status AppendJson(const Value& value, const JsonStyle& style, Heap* heap,
                         TextBuilder* out, int depth) {
-  CASTOR_RETURN_IF_ERROR(CheckDepth(depth));
+  CASTOR_RETURN_IF_ERROR(Heap::CheckDepth(depth));
   CASTOR_RETURN_IF_ERROR(heap->Take(1));
   if (out->is_over()) return heap->TooManyBytes();
   switch (value.kind()) {
@@ -413,10 +406,7 @@ absl::Status AppendJson(const Value& value, const JsonStyle& style, Heap* heap,
       return absl::OkStatus();
     case Kind::kSequence: {
       const Sequence& sequence = value.sequence();
-      if (sequence.type != SequenceType::kList &&
-          sequence.type != SequenceType::kTuple) {
-        break;
-      }
+      if (!value.is_list_or_tuple()) break;
       return AppendJsonItems(
           '[', ']', sequence.items.size(), style, out, depth, [&](size_t i) {
             return AppendJson(sequence.items[i], style, heap, out, depth + 1);

@@ -70,8 +70,7 @@ absl::StatusOr<Value> First(Runtime& runtime, Value self,
 }
 
 absl::Status CheckReversible(const Value& value) {
-  if (value.is(Kind::kSequence) &&
-      value.sequence().type == SequenceType::kGenerator) {
+  if (value.is(SequenceType::kGenerator)) {
     return absl::InvalidArgumentError("a generator cannot be reversed");
   }
   return absl::OkStatus();
@@ -142,14 +141,22 @@ absl::StatusOr<Value> ItemsFilter(Runtime& runtime, Value self,
   CASTOR_RETURN_IF_ERROR(Bind(arguments, "items", {}, 0, {}));
   std::vector<Value> items;
   if (self.is(Kind::kDict)) {
-    for (const auto& [key, value] : self.dict().items) {
-      CASTOR_ASSIGN_OR_RETURN(items.emplace_back(),
-                              runtime.heap().NewTuple({key, value}));
-    }
+    CASTOR_ASSIGN_OR_RETURN(items,
+                            KeysWithValues(self.dict(), &runtime.heap()));
   } else if (!self.is_undefined()) {
     return absl::InvalidArgumentError("the filter items expects a mapping");
   }
   return NewGenerator(runtime, std::move(items));
+}
+
+// A list of the second of each pair, sorted by the first.
+absl::StatusOr<Value> SortedList(Runtime& runtime, bool reverse,
+                                 std::vector<std::pair<Value, Value>> keyed) {
+  CASTOR_RETURN_IF_ERROR(SortBy([](const auto& item) { return item.first; },
+                                reverse, &runtime.heap(), &keyed));
+  std::vector<Value> items;
+  for (const auto& item : keyed) items.push_back(item.second);
+  return runtime.heap().NewList(std::move(items));
 }
 
 absl::StatusOr<Value> DictSort(Runtime& runtime, Value self,
@@ -179,11 +186,7 @@ absl::StatusOr<Value> DictSort(Runtime& runtime, Value self,
                             runtime.heap().NewTuple({key, value}));
     keyed.emplace_back(by, pair);
   }
-  CASTOR_RETURN_IF_ERROR(SortBy([](const auto& item) { return item.first; },
-                                reverse, &runtime.heap(), &keyed));
-  std::vector<Value> items;
-  for (const auto& item : keyed) items.push_back(item.second);
-  return runtime.heap().NewList(std::move(items));
+  return SortedList(runtime, reverse, std::move(keyed));
 }
 
 // The items with what they are compared by.
@@ -234,11 +237,7 @@ absl::StatusOr<Value> Sort(Runtime& runtime, Value self,
                             runtime.heap().NewList(std::move(by)));
     keyed.emplace_back(key, item);
   }
-  CASTOR_RETURN_IF_ERROR(SortBy([](const auto& item) { return item.first; },
-                                reverse, &runtime.heap(), &keyed));
-  std::vector<Value> items;
-  for (const auto& item : keyed) items.push_back(item.second);
-  return runtime.heap().NewList(std::move(items));
+  return SortedList(runtime, reverse, std::move(keyed));
 }
 
 absl::StatusOr<Value> Unique(Runtime& runtime, Value self,

@@ -21,21 +21,10 @@ namespace {
 
 constexpr size_t kNone = absl::string_view::npos;
 
-// For each part of a text that is cut, before it is kept.
+// Takes what one part of a text that is cut costs; called before it is kept.
 absl::Status TakePart(Heap* heap) {
   CASTOR_RETURN_IF_ERROR(heap->Take(1));
   return heap->TakeBytes(sizeof(absl::string_view));
-}
-
-// In a time that grows with the text alone.
-size_t FindFrom(absl::string_view text, absl::string_view part, size_t begin) {
-  if (begin > text.size()) return kNone;
-  if (part.empty()) return begin;
-  const void* found = memmem(text.data() + begin, text.size() - begin,
-                             part.data(), part.size());
-  return found == nullptr ? kNone
-                          : static_cast<size_t>(
-                                static_cast<const char*>(found) - text.data());
 }
 
 absl::Status WrongType(absl::string_view method, absl::string_view wanted,
@@ -222,10 +211,7 @@ absl::StatusOr<Value> StartsOrEnds(Runtime& runtime, Value self,
         part, Slice(self, given[1], given[2], Value::None(), &runtime.heap()));
   }
   std::vector<Value> tried = {given[0]};
-  if (given[0].is(Kind::kSequence) &&
-      given[0].sequence().type == SequenceType::kTuple) {
-    tried = given[0].sequence().items;
-  }
+  if (given[0].is(SequenceType::kTuple)) tried = given[0].sequence().items;
   for (const Value& affix : tried) {
     if (!affix.is_string()) return WrongType(kName, "a str", affix);
     CASTOR_RETURN_IF_ERROR(runtime.heap().TakeText(affix.text().size()));
@@ -274,10 +260,7 @@ absl::StatusOr<Value> FindMethodOf(Runtime& runtime, Value self,
     if (kMustBeThere) return absl::InvalidArgumentError("substring not found");
     return Value::Int(-1);
   }
-  const absl::string_view before = part.text().substr(0, at);
-  return Value::Int(
-      offset + std::count_if(before.begin(), before.end(),
-                             [](char c) { return !IsUtf8Continuation(c); }));
+  return Value::Int(offset + NumCodePoints(part.text().substr(0, at)));
 }
 
 absl::StatusOr<Value> Count(Runtime& runtime, Value self,
@@ -503,12 +486,22 @@ constexpr Callable kMethods[] = {
 
 absl::Span<const Callable> StringMethods() { return kMethods; }
 
+size_t FindFrom(absl::string_view text, absl::string_view part, size_t begin) {
+  if (begin > text.size()) return kNone;
+  if (part.empty()) return begin;
+  const void* found = memmem(text.data() + begin, text.size() - begin,
+                             part.data(), part.size());
+  return found == nullptr ? kNone
+                          : static_cast<size_t>(
+                                static_cast<const char*>(found) - text.data());
+}
+
 absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from,
                               absl::string_view to, int64_t count,
                               bool is_markup, Heap* heap) {
   TextBuilder out(heap);
   if (from.empty()) {
-    // Before each character, and at the end.
+    // `to` is put before each character, and at the end.
     size_t place = 0;
     int64_t left = count < 0 ? static_cast<int64_t>(text.size()) + 1 : count;
     CASTOR_RETURN_IF_ERROR(heap->Take(1 + text.size()));

@@ -2,6 +2,7 @@
 #ifndef CASTOR_TEXT_CHAT_JINJA_STRING_METHODS_H_
 #define CASTOR_TEXT_CHAT_JINJA_STRING_METHODS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,9 +14,13 @@
 
 namespace castor::text::jinja {
 
-// All that Python has; those that are not supported have no `run`.
+// The table of all methods that Python has; those that are not supported have
+// no `run`.
 absl::Span<const Callable> StringMethods();
 
+// The first place from `begin` on where `part` is in the text, or npos; in a
+// time that grows with the text alone, unlike that of string_view::find.
+size_t FindFrom(absl::string_view text, absl::string_view part, size_t begin);
 // text.replace(from, to, count), all if `count` is negative.
 absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from,
                               absl::string_view to, int64_t count,

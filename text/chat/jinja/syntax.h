@@ -58,7 +58,8 @@ struct Expression {
   std::vector<ExpressionPtr> items;
   std::vector<Comparison> comparisons;
   const Callable* callable = nullptr;
-  // Of a call, a filter or a test; the last two are *args and **kwargs.
+  // These four are what a call, a filter or a test is given; the last two are
+  // Python's *args and **kwargs.
   std::vector<ExpressionPtr> arguments;
   std::vector<Keyword> keywords;
   ExpressionPtr more_arguments, more_keywords;

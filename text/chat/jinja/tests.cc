@@ -1,12 +1,7 @@
 // jinja2's tests: `value is name`.
-#include <cmath>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "text/chat/jinja/access.h"
 #include "text/chat/jinja/callable.h"
-#include "text/chat/jinja/characters.h"
 #include "text/chat/jinja/operators.h"
 #include "text/chat/jinja/python_text.h"
 #include "text/chat/jinja/runtime.h"
@@ -33,8 +28,7 @@ bool IsCallable(const Value& value) { return value.is(Kind::kFunction); }
 // What has a length and can be indexed; an undefined value has both.
 bool IsSequence(const Value& value) {
   return value.is_undefined() || value.is_string() || value.is(Kind::kDict) ||
-         (value.is(Kind::kSequence) &&
-          value.sequence().type <= SequenceType::kRange);
+         value.is_indexed();
 }
 
 template <bool (*kIs)(const Value&)>
@@ -97,7 +91,7 @@ absl::StatusOr<Value> IterableTest(Runtime&, Value self,
   return Value::Bool(IsIterable(self));
 }
 
-// Of the text of any value.
+// islower() or isupper() of str, asked of the text of any value.
 template <bool kUpper>
 absl::StatusOr<Value> CaseTest(Runtime& runtime, Value self,
                                const Arguments& arguments) {

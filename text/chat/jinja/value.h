@@ -28,6 +28,17 @@
 
 namespace castor::text::jinja {
 
+// Which of Python's types a sequence is.
+enum class SequenceType : uint8_t {
+  kList,
+  kTuple,
+  kRange,
+  kKeys,
+  kValues,
+  kItems,
+  kGenerator,
+};
+
 enum class Kind : uint8_t {
   kUndefined,
   kNone,
@@ -92,6 +103,11 @@ class Value {
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
+  // Whether it is a sequence of this type, or of one of the two.
+  bool is(SequenceType type) const;
+  bool is_list_or_tuple() const;
+  // Whether it is a sequence whose items have indices.
+  bool is_indexed() const;
   bool is_undefined() const { return is(Kind::kUndefined); }
   bool is_none() const { return is(Kind::kNone); }
   bool is_string() const { return is(Kind::kString); }
@@ -100,7 +116,7 @@ class Value {
   bool is_integer() const { return is(Kind::kInt) || is(Kind::kBool); }
   bool is_number() const { return is_integer() || is(Kind::kFloat); }
 
-  // Each of the kind that its name says.
+  // Each may be called only for a value of the kind that its name says.
   const Missing* missing() const { return missing_; }  // may be null
   bool boolean() const { return bool_; }
   int64_t integer() const { return is(Kind::kBool) ? bool_ : int_; }
@@ -144,22 +160,21 @@ struct String {
 
 inline absl::string_view Value::text() const { return string_->bytes; }
 
-// Which of Python's types a sequence is.
-enum class SequenceType : uint8_t {
-  kList,
-  kTuple,
-  kRange,
-  kKeys,
-  kValues,
-  kItems,
-  kGenerator,
-};
-
 struct Sequence {
   SequenceType type;
   std::vector<Value> items;
   bool is_used = false;  // a generator gives its items once
 };
+
+inline bool Value::is(SequenceType type) const {
+  return is(Kind::kSequence) && sequence_->type == type;
+}
+inline bool Value::is_list_or_tuple() const {
+  return is(SequenceType::kList) || is(SequenceType::kTuple);
+}
+inline bool Value::is_indexed() const {
+  return is_list_or_tuple() || is(SequenceType::kRange);
+}
 
 struct Dict {
   std::vector<std::pair<Value, Value>> items;

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -61,7 +62,7 @@ absl::StatusOr<Value> Escape(Runtime& runtime, Value self,
   return std::move(out).Make(/*is_markup=*/true);
 }
 
-// A method of str, on the text of any value.
+// Calls a method of str on the text of any value.
 absl::StatusOr<Value> AsMethod(Runtime& runtime, const Value& self,
                                absl::string_view method,
                                const Arguments& arguments) {
@@ -221,17 +222,19 @@ absl::StatusOr<Value> Abs(Runtime&, Value self, const Arguments& arguments) {
   return self.integer() < 0 ? Negative(self) : Positive(self);
 }
 
-// int(text) and float(text) of Python.
-absl::string_view NumberText(const Value& value, std::string* plain) {
+// The text of a number without what only Python's int() and float() allow:
+// spaces around it, and "_" between two digits.
+std::string NumberText(const Value& value) {
+  std::string plain;
   const absl::string_view text =
       Strip(value.text(), Side::kBoth, /*characters=*/nullptr);
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_between = text[i] == '_' && i > 0 && i + 1 < text.size() &&
-                            std::isdigit(text[i - 1]) &&
-                            std::isdigit(text[i + 1]);
-    if (!is_between) plain->push_back(text[i]);
+                            absl::ascii_isdigit(text[i - 1]) &&
+                            absl::ascii_isdigit(text[i + 1]);
+    if (!is_between) plain.push_back(text[i]);
   }
-  return *plain;
+  return plain;
 }
 
 bool ReadFloat(const Value& value, double* out) {
@@ -239,10 +242,9 @@ bool ReadFloat(const Value& value, double* out) {
     *out = value.number();
     return true;
   }
-  std::string plain;
-  return value.is_string() &&
-         NumberText(value, &plain).find_first_of("xXpP") ==
-             absl::string_view::npos &&
+  if (!value.is_string()) return false;
+  const std::string plain = NumberText(value);
+  return plain.find_first_of("xXpP") == std::string::npos &&
          absl::SimpleAtod(plain, out);
 }
 
@@ -255,9 +257,8 @@ absl::StatusOr<Value> ToInt(Runtime&, Value self, const Arguments& arguments) {
         "the filter int with another base than 10 is not supported");
   }
   if (self.is_integer()) return Value::Int(self.integer());
-  std::string plain;
   int64_t whole = 0;
-  if (self.is_string() && absl::SimpleAtoi(NumberText(self, &plain), &whole)) {
+  if (self.is_string() && absl::SimpleAtoi(NumberText(self), &whole)) {
     return Value::Int(whole);
   }
   double number = 0;
