@@ -57,12 +57,14 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
 
 absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
   Refusal why;
+  const int64_t start_ns = device_->NowNs();
   const absl::Status made =
       program.trace.training
           ? planner_.PlanProgram(program, options_.memory.policy,
                                  program.trace.measured && !gave_other_rate_,
                                  &why)
           : planner_.PlanEvaluation(program, /*training=*/nullptr, &why);
+  reporter_.NotePlanning(start_ns);
   if (absl::IsResourceExhausted(made) && !why.op.empty()) {
     refused_ = {
         .use = why.op,
@@ -114,7 +116,9 @@ absl::Status ClientRun::Choose() {
   if (!script_->training() || program.plan == nullptr) {
     if (!MakePlanOf(program).ok()) return Record();
   } else if (program.watch.due()) {
+    const int64_t start_ns = device_->NowNs();
     CASTOR_RETURN_IF_ERROR(planner_.PlanAgain(program));
+    reporter_.NotePlanning(start_ns);
   }
   if (shared()) {
     // What is found out here has to be found out by all.

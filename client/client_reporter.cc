@@ -124,6 +124,12 @@ void ClientReporter::NoteMeeting(int64_t start_ns) {
   network_wait_ns_ += waited_ns;
 }
 
+void ClientReporter::NotePlanning(int64_t start_ns) {
+  if (observer_ == nullptr) return;
+  observer_->OnWork(PauseWork(WorkKind::kPlanning, start_ns, device_->NowNs()),
+                    /*network=*/nullptr);
+}
+
 void ClientReporter::TakeEvents(
     absl::FunctionRef<void(const WorkRecord&)> each) {
   for (const TimelineEvent& event : timeline_.Take()) {

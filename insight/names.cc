@@ -1,11 +1,13 @@
 #include "insight/names.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "tracer/trace_names.h"
 
 namespace castor {
 namespace {
@@ -103,6 +105,10 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
     case WorkKind::kExchange:
       return absl::StrCat("exchange gradients of",
                           chunk < 0 ? " a chunk" : of_chunk);
+    case WorkKind::kPlanning:
+      return "planning";
+    case WorkKind::kSaving:
+      return "saving a checkpoint";
     case WorkKind::kOther:
       if (stream >= 0 && stream == index.network()) {
         return "a word among all ranks";
@@ -110,6 +116,18 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
       break;
   }
   return "set-up, or a move within device memory";
+}
+
+absl::string_view OpKindName(OpKind kind) {
+  const size_t i = static_cast<size_t>(kind);
+  return i < std::size(trace_names::kKinds) ? trace_names::kKinds[i]
+                                            : "unknown";
+}
+
+absl::string_view PhaseName(Phase phase) {
+  const size_t i = static_cast<size_t>(phase);
+  return i < std::size(trace_names::kPhases) ? trace_names::kPhases[i]
+                                             : "unknown";
 }
 
 std::string FormatNs(int64_t ns) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "insight/trace_index.h"
+#include "tracer/step_trace.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -33,6 +34,10 @@ std::string OperatorText(const TraceIndex& index, int64_t program,
 // What a span of work is called: never empty.
 std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                       int64_t program, int64_t moment, int64_t chunk);
+
+// "compute", "forward"; "unknown" for what is none.
+absl::string_view OpKindName(OpKind kind);
+absl::string_view PhaseName(Phase phase);
 
 // "1.50 ms": three significant digits.
 std::string FormatNs(int64_t ns);

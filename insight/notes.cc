@@ -37,6 +37,13 @@ class Writer {
       const bool full = strings_.bytes() - before > kMostNoteBytes;
       if (list_.spans[i].kind < 0) {
         WriteWait(i, full);
+      } else if (IsPause(list_.links.kind[i])) {
+        list_.spans[i].note = strings_.Add(
+            list_.links.kind[i] == WorkKind::kPlanning
+                ? "The program makes a plan for the steps after it, from what "
+                  "was measured in those before; it queues no step meanwhile."
+                : "The program writes a checkpoint; it queues no step "
+                  "meanwhile.");
       } else if (!full) {
         WriteCopy(i);
       }
@@ -258,6 +265,10 @@ class Writer {
       case WorkKind::kExchange:
         return absl::StrCat("the exchange of the gradients of ",
                             ChunkText(index_, program, work.chunk));
+      case WorkKind::kPlanning:
+        return "planning";
+      case WorkKind::kSaving:
+        return "a checkpoint that was saved";
       case WorkKind::kOther:
         break;
     }

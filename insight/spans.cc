@@ -61,6 +61,7 @@ class Builder {
     });
     list_.spans.reserve(source_.size());
     of_span_.reserve(source_.size());
+    std::vector<int64_t> busy(index_.num_streams());  // until then
     const int64_t steps = static_cast<int64_t>(contents_.steps.size());
     for (const int64_t source : source_) {
       const WorkRecord& record = Record(source);
@@ -81,6 +82,12 @@ class Builder {
           span.bytes = network->received_bytes;
           WaitForRank(source, kind, *network, &span);
         }
+      }
+      if (IsPause(kind)) {
+        // The stream stands still only when what was queued before is over.
+        span.start_ns = std::clamp(busy[span.stream], start, span.end_ns);
+      } else {
+        busy[span.stream] = std::max(busy[span.stream], span.end_ns);
       }
       Push(source, kind, span);
     }
@@ -145,6 +152,8 @@ class Builder {
     by_count_.resize(index_.num_streams());
     list_.links.before.assign(source_.size(), -1);
     for (int64_t i = 0; i < size(); ++i) {
+      // Nothing on a stream waits for a pause, which has no number there.
+      if (IsPause(list_.links.kind[i])) continue;
       by_count_[list_.spans[i].stream].push_back(i);
     }
     for (std::vector<int64_t>& spans : by_count_) {

@@ -42,6 +42,7 @@ class Division {
     for (size_t i = 0; i < list.spans.size(); ++i) {
       const TraceView::Span& span = list.spans[i];
       const bool wait = span.kind < 0;
+      if (IsPause(list.links.kind[i])) continue;
       if (span.stream == index.compute()) {
         Cover(span.start_ns, span.end_ns, wait ? kWaiting : kCompute);
       } else if (!wait && span.stream == index.host_compute()) {

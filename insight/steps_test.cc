@@ -43,6 +43,32 @@ TEST(Steps, CountAWaitForWhatItWasWaitingForJustThen) {
   EXPECT_EQ(step.idle_ns, 0);
 }
 
+// A plan is made from 100 to 400, while the device is busy until 150.
+TEST(Steps, CountPausesAsIdle) {
+  TraceSketch sketch;
+  const int64_t s = sketch.AddStep(1, sketch.AddPlan(), 0);
+  sketch.Op(s, 0, 0, 150);
+  sketch.contents.works.push_back({.stream = 0,
+                                   .kind = WorkKind::kPlanning,
+                                   .start_ns = 100,
+                                   .end_ns = 400});
+  const int64_t copy = sketch.Work(1, WorkKind::kFetch, s, 1, 1, 400, 500);
+  sketch.Wait(0, WorkKind::kOperator, s, 1, 1, 400, 500, {{1, copy}});
+  sketch.Op(s, 1, 500, 600);
+  sketch.Result(1, 0, 600);
+  const TraceView view = BuildTraceView(sketch.contents, "");
+  EXPECT_EQ(view.steps[0].compute_ns, 250);
+  EXPECT_EQ(view.steps[0].copy_ns, 100);
+  EXPECT_EQ(view.steps[0].idle_ns, 250);
+  const TraceView::Span& pause = view.spans[1];
+  EXPECT_EQ(pause.kind, static_cast<int64_t>(WorkKind::kPlanning));
+  EXPECT_EQ(view.strings[pause.label], "planning");
+  ASSERT_GE(pause.note, 0);
+  EXPECT_NE(view.strings[pause.note].find("makes a plan"), std::string::npos);
+  EXPECT_EQ(pause.start_ns, 150);
+  EXPECT_EQ(pause.end_ns, 400);
+}
+
 TEST(Steps, FollowEachOtherWithoutResults) {
   TraceSketch sketch;
   const int64_t plan = sketch.AddPlan();

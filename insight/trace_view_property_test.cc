@@ -9,6 +9,7 @@
 #include "insight/view_json.h"
 #include "nlohmann/json.hpp"
 #include "rapidcheck/gtest.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -59,6 +60,9 @@ RC_GTEST_PROP(TraceViewProperty, ComputeIsTheTimeInWhichTheStreamWorks, ()) {
       for (const TraceView::Span& span : view.spans) {
         if (view.streams[span.stream].name != "compute") continue;
         if (t < span.start_ns || t >= span.end_ns) continue;
+        if (span.kind >= 0 && IsPause(static_cast<WorkKind>(span.kind))) {
+          continue;
+        }
         (span.kind < 0 ? waits : works) = true;
       }
       compute += works;

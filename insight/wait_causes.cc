@@ -106,6 +106,8 @@ class Finder {
                 work};
       case WorkKind::kMove:
         return {WaitCause::kPlanChange, work};
+      case WorkKind::kPlanning:
+      case WorkKind::kSaving:
       case WorkKind::kOther:
         break;
     }

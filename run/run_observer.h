@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/ids.h"
+#include "device/fence.h"
 #include "memory/exec/category.h"
 #include "memory/plan/plan.h"
 #include "tracer/events.h"
@@ -26,8 +27,17 @@ struct StepStart {
   const PlanRequest* request = nullptr;  // for the call
 };
 
+// What the trainer's thread did itself from `start_ns` to `end_ns`, while no
+// step was queued, as an observer is told of it.
+inline WorkRecord PauseWork(WorkKind kind, int64_t start_ns, int64_t end_ns) {
+  return {.stream = static_cast<int64_t>(StreamId::kCompute),
+          .kind = kind,
+          .start_ns = start_ns,
+          .end_ns = end_ns};
+}
+
 // The streams' events come from their threads, each stream's in order and one
-// at a time; the others from the trainer's.
+// at a time; pauses and the others from the trainer's.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

@@ -45,6 +45,7 @@ void ByteAccountant::OnOperator(uint16_t tag, Moment moment,
 
 void ByteAccountant::OnWork(const WorkRecord& work,
                             const NetworkRecord* network) {
+  if (IsPause(work.kind)) return;  // no stream's item
   bool right;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

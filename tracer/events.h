@@ -17,7 +17,7 @@ namespace castor {
 // A finished piece of work on a stream.
 struct WorkRecord {
   int64_t stream = 0;
-  int64_t count = 0;  // number on the stream, as in fences
+  int64_t count = 0;  // number on the stream, as in fences; 0: a pause
   WorkKind kind = WorkKind::kOther;
   // Index of its StepRecord in a file that was read; -1: it belongs to no step
   // in the window.

@@ -146,7 +146,7 @@ TEST(RankTraces, RefuseWhatIsOfNoOneRun) {
   WriteRank(path, 1, /*group=*/8);
   EXPECT_THAT(Error(zero + ReadFile(path)),
               HasSubstr("line 8: ends the part of a rank 1 of another run"));
-  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":16,"
+  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":17,"
                            "\"ranks\":1}\n"),
               HasSubstr("line 5: begins the part of a run on one rank"));
   EXPECT_THAT(Error(zero + "[\"network\",1,4,12,0,3,150,64,32]\n"),

@@ -68,6 +68,9 @@ struct OpRecord {
   // Bytes of a kUpdate's sums over whole parameters, which several ranks add up
   // in the middle of it; else 0.
   int64_t reduced_bytes = 0;
+  // Floating-point operations, counted from the shapes, a multiplication and an
+  // addition as two. 0: none that count, or the trace does not say.
+  int64_t flops = 0;
   // Shapes of operands and outputs, for the viewer: "[4, 64, 8] -> [4, 64,
   // 32]".
   std::string shapes = {};

@@ -61,7 +61,7 @@ inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
 // The only version that is written and read. Earlier ones were never released.
-inline constexpr int64_t kTraceFormatVersion = 16;
+inline constexpr int64_t kTraceFormatVersion = 17;
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"

@@ -27,7 +27,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr char kHeader[] =
-    "{\"format\":\"castor-trace\",\"version\":16,\"ranks\":1}\n";
+    "{\"format\":\"castor-trace\",\"version\":17,\"ranks\":1}\n";
 constexpr char kRun[] =
     R"({"type":"run","title":"gpt2","device":"host","policy":"auto",)"
     R"("device_budget_bytes":4096,"host_budget_bytes":null,"steps":9,)"
@@ -256,6 +256,18 @@ TEST(TraceFile, ReadsTheDocumentedRecords) {
   EXPECT_EQ(contents->end, (EndRecord{"failed", "disk", 1200}));
 }
 
+// What no stream does has no number on one.
+TEST(TraceFile, ReadsPauses) {
+  const auto contents =
+      ParseTrace(absl::StrCat(kHeader, kRun, "[\"work\",0,0,11,0,-1,-1,5,9]\n",
+                              "[\"work\",0,0,12,0,-1,-1,9,11]\n"));
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  ASSERT_EQ(contents->works.size(), 2u);
+  EXPECT_EQ(contents->works[0].kind, WorkKind::kPlanning);
+  EXPECT_EQ(contents->works[1].kind, WorkKind::kSaving);
+  EXPECT_EQ(contents->works[1].end_ns, 11);
+}
+
 // This test keeps the description true.
 TEST(TraceFile, ReadsTheExampleOfItsDescription) {
   std::ifstream file("docs/trace-format.md");
@@ -340,18 +352,18 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   for (const char* other : {"hello\n", "{}\n", "[]\n"}) {
     EXPECT_THAT(Error(other), EndsWith(": no Castor trace"));
   }
-  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":16}\n"),
+  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":17}\n"),
               HasSubstr("this is no Castor trace"));
 }
 
-// Versions 2 to 15 were written before the first release.
+// Versions 2 to 16 were written before the first release.
 TEST(TraceFile, RefusesOtherVersionsAndSaysWhatToDo) {
-  for (const int64_t version : {2, 14, 15, 17}) {
+  for (const int64_t version : {2, 14, 16, 18}) {
     EXPECT_THAT(
         Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":", version,
                            "}\n")),
         AllOf(HasSubstr(absl::StrCat("line 1: version is ", version,
-                                     ", and this program reads 16 alone")),
+                                     ", and this program reads 17 alone")),
               HasSubstr("record the trace anew, or read it with the Castor "
                         "that wrote it")));
   }
@@ -360,12 +372,12 @@ TEST(TraceFile, RefusesOtherVersionsAndSaysWhatToDo) {
 TEST(TraceFile, RefusesANumberOfRanksThatNoRunHas) {
   for (const char* ranks : {"0", "-1", "1048577", "null", "\"1\""}) {
     EXPECT_THAT(
-        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":16,"
+        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":17,"
                            "\"ranks\":",
                            ranks, "}\n")),
         HasSubstr("ranks must be an integer from 1 to 1048576"));
   }
-  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":16}\n"),
+  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":17}\n"),
               HasSubstr("ranks is missing"));
 }
 
@@ -436,7 +448,8 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
       {"1002,1050]", "1002,1001]", "line 8: the end is 1001, not from 1002"},
       {",0,0,1002", ",0,2,1002", "line 8: the chunk is 2, not from -1 to 1"},
       {",0,0,1002", ",3,0,1002", "line 8: the moment is 3, not from -1 to 2"},
-      {"\"work\",1,4,2", "\"work\",1,4,11", "the kind of work is 11"},
+      {"\"work\",1,4,2", "\"work\",1,4,13", "the kind of work is 13"},
+      {"\"work\",1,4,2", "\"work\",1,0,2", "the count is 0, not from 1"},
       {"1050,1,4]", "1050,1]", "line 9: has not 8 numbers and pairs"},
       {"1050,1,4]", "1050,2,4]", "line 9: the stream waited for is 2"},
       {"\"loss\":-2.5", "\"loss\":[]", "line 11: loss must be a number"},

@@ -355,8 +355,9 @@ void Reader::ReadHost(absl::Span<const int64_t> numbers) {
 void Reader::ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work) {
   const int64_t streams = static_cast<int64_t>(contents_.run->streams.size());
   if (!InRange(numbers[0], 0, streams - 1, "the stream") ||
-      !InRange(numbers[1], 1, kMaxTraceNumber, "the count") ||
       !InRange(numbers[2], 0, kNumWorkKinds - 1, "the kind of work") ||
+      !InRange(numbers[1], IsPause(static_cast<WorkKind>(numbers[2])) ? 0 : 1,
+               kMaxTraceNumber, "the count") ||
       !InRange(numbers[3], 0, (1 << 16) - 1, "the tag") ||
       !InRange(numbers[4], -1, WorkTag::kMaxMoment, "the moment") ||
       !InRange(numbers[5], -1, WorkTag::kMaxChunk, "the chunk") ||

@@ -56,6 +56,7 @@ OpRecord ReadOp(const Json& json, size_t moment, const StepTrace& trace,
   op.host_duration_ns = fields.Int("host_duration_ns");
   if (fields.Has("reduced_bytes"))
     op.reduced_bytes = fields.Int("reduced_bytes");
+  if (fields.Has("flops")) op.flops = fields.Int("flops");
   fields.Done();
   if (fields.ok() && op.kind != OpKind::kCompute) {
     if (!trace.training) {

@@ -61,6 +61,7 @@ Json OpJson(const OpRecord& op) {
       {"duration_ns", op.duration_ns},
       {"host_duration_ns", op.host_duration_ns}};
   if (op.reduced_bytes > 0) json["reduced_bytes"] = op.reduced_bytes;
+  if (op.flops > 0) json["flops"] = op.flops;
   return json;
 }
 

@@ -85,6 +85,7 @@ StepTrace DrawStepTrace() {
     op.duration_ns = *amount;
     op.host_duration_ns = *amount;
     if (op.kind == OpKind::kUpdate) op.reduced_bytes = *amount;
+    if (op.kind == OpKind::kCompute) op.flops = *amount;
     trace.ops.push_back(op);
   }
   for (int i = 0; i < ops; i += *rc::gen::inRange(1, 20)) {

@@ -22,14 +22,22 @@ enum class WorkKind : uint8_t {
   kMove,      // optimizer states to the other side
   kGather,    // the other ranks' shards of a payload, over the network
   kExchange,  // a chunk's gradients to the ranks that sum them up
+  // Pauses: what the program does itself while no step is queued. They are of
+  // the compute stream, which stands still meanwhile, and have no number there.
+  kPlanning,  // a plan is made
+  kSaving,    // a checkpoint is written
 };
 
-inline constexpr int kNumWorkKinds = 11;
+inline constexpr int kNumWorkKinds = 13;
+
+constexpr bool IsPause(WorkKind kind) {
+  return kind == WorkKind::kPlanning || kind == WorkKind::kSaving;
+}
 
 constexpr absl::string_view WorkKindName(WorkKind kind) {
   constexpr absl::string_view kNames[kNumWorkKinds] = {
-      "other", "operator", "fetch", "copy_back", "reduce",  "update",
-      "clip",  "input",    "move",  "gather",    "exchange"};
+      "other", "operator", "fetch",  "copy_back", "reduce",   "update", "clip",
+      "input", "move",     "gather", "exchange",  "planning", "saving"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/signals.h"
@@ -74,6 +75,7 @@ class TrainRun {
   absl::Status End();
   void JudgeEnd();
   absl::Status Evaluate();
+  absl::Status Saving(absl::FunctionRef<absl::Status()> save);
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);
   void TakeReports();
@@ -222,7 +224,7 @@ absl::Status TrainRun::Loop() {
     if (config_.checkpoint.save_interval > 0 &&
         step % config_.checkpoint.save_interval == 0) {
       progress_.Clear();
-      CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
+      CASTOR_RETURN_IF_ERROR(Saving([&] { return checkpoints_.Save(); }));
     }
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());
@@ -315,8 +317,20 @@ absl::Status TrainRun::Evaluate() {
   }
   progress_.AddEvaluation(figures, best);
   FlushOutput();
-  return best && config_.checkpoint.load_best ? checkpoints_.SaveBest()
-                                              : absl::OkStatus();
+  if (!best || !config_.checkpoint.load_best) return absl::OkStatus();
+  return Saving([&] { return checkpoints_.SaveBest(); });
+}
+
+// The trace knows why no step goes on meanwhile.
+absl::Status TrainRun::Saving(absl::FunctionRef<absl::Status()> save) {
+  const Trainer& trainer = session_.trainer();
+  const int64_t start_ns = trainer.NowNs();
+  const absl::Status saved = save();
+  if (trace_ != nullptr) {
+    trace_->OnWork(PauseWork(WorkKind::kSaving, start_ns, trainer.NowNs()),
+                   /*network=*/nullptr);
+  }
+  return saved;
 }
 
 // The same on all ranks, since the evaluations are.

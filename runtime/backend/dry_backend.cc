@@ -1,6 +1,7 @@
 #include "runtime/backend/dry_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,9 @@
 
 namespace castor {
 namespace {
+
+// No trace holds more, nor does any operator.
+constexpr double kMostFlops = 1e18;
 
 std::string ShapesOf(const BackendOp& op) {
   std::string text;
@@ -76,6 +80,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   record.workspace_bytes = RoundUp(op.workspace_bytes, kBlockAlignment);
   record.non_model_peak_bytes = live_bytes_ + record.workspace_bytes;
   record.duration_ns = roofline_.Duration(op.flops, op.bytes);
+  record.flops = std::llround(std::min(op.flops, kMostFlops));
   ops_.push_back(std::move(record));
   EndOperator();
   return storages;

@@ -113,7 +113,9 @@ TEST(DryBackend, OperatorTakesTheLongerOfFlopsAndBytesAndALaunch) {
   op.flops = 700;
   op.bytes = 900;
   ASSERT_TRUE(backend.Run(std::move(op)).ok());
-  EXPECT_EQ(Finish(backend).ops[0].duration_ns, 2900);
+  const StepTrace trace = Finish(backend);
+  EXPECT_EQ(trace.ops[0].duration_ns, 2900);
+  EXPECT_EQ(trace.ops[0].flops, 700);
 }
 
 TEST(DryBackend, ChunkOperatorsCostTheBytesOfPayloadAndStates) {

@@ -326,11 +326,15 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {
+    const int64_t start_ns = device_->NowNs();
     CASTOR_RETURN_IF_ERROR(planner_.PlanSettled(*program));
     program->settled = true;
+    TellPause(WorkKind::kPlanning, start_ns);
   } else if (program->watch.due()) {
+    const int64_t start_ns = device_->NowNs();
     failure_.Update(planner_.PlanAgain(*program));
     CASTOR_RETURN_IF_ERROR(failure_);
+    TellPause(WorkKind::kPlanning, start_ns);
   }
   program->warmup = warmup;
   planner_.TellGate(*optimizer_);
@@ -432,9 +436,11 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
   }
   CASTOR_RETURN_IF_ERROR(CheckInitialized("an evaluation"));
   CASTOR_RETURN_IF_ERROR(Drain());
+  const int64_t start_ns = device_->NowNs();
   const StepShape shape = evaluation_shape();
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
+  TellPause(WorkKind::kPlanning, start_ns);
   speculates_ = false;
   // A rank that has no batch any more takes part with one without labels, whose
   // loss is 0.
@@ -522,6 +528,12 @@ void Trainer::SetObserver(RunObserver* observer) {
   observer_ = observer;
   backend_->SetObserver(observer);
   timeline_.SetNext(observer);
+}
+
+void Trainer::TellPause(WorkKind kind, int64_t start_ns) {
+  if (observer_ == nullptr) return;
+  observer_->OnWork(PauseWork(kind, start_ns, device_->NowNs()),
+                    /*network=*/nullptr);
 }
 
 const Plan* Trainer::training_plan() const {

@@ -196,6 +196,9 @@ class Trainer final : public ObservedRun {
   Communicator* communicator() override { return communicator_; }
 
  private:
+  // To the observer, if any: what this thread did from `start_ns` until now.
+  void TellPause(WorkKind kind, int64_t start_ns);
+
   // A shape of step, with the plan in use for it.
   struct Program : StepProgram {
     StepShape shape;
