@@ -82,21 +82,25 @@ std::vector<TraceView::MemoryPoint> HostCurve(const TraceIndex& index,
 }
 
 std::vector<TraceView::PredictedPoint> PredictedCurve(
-    const TraceIndex& index, const std::vector<TraceView::Step>& steps) {
+    const TraceIndex& index, const SpanList& list,
+    const std::vector<TraceView::Step>& steps) {
+  const OperatorStarts starts(index, list);
   std::vector<TraceView::PredictedPoint> curve;
-  for (const TraceView::Step& step : steps) {
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const TraceView::Step& step = steps[s];
     const PlanRecord* const plan = index.Plan(step.plan);
     if (plan == nullptr) continue;
-    const Prediction& predicted = plan->predicted;
-    const size_t moments =
-        std::min(predicted.op_start_ns.size(), predicted.device_bytes.size());
-    for (size_t t = 0; t < moments; ++t) {
-      const int64_t time_ns = step.start_ns + Time(predicted.op_start_ns[t]);
+    int64_t time_ns = step.start_ns;
+    for (size_t t = 0; t < plan->predicted.device_bytes.size(); ++t) {
+      const int64_t start_ns =
+          starts.Find(static_cast<int64_t>(s), static_cast<int64_t>(t));
+      // The host's work, and what was not recorded, stand with what is before.
+      if (start_ns >= 0) time_ns = start_ns;
       if (time_ns >= step.end_ns) break;
       if (static_cast<int64_t>(curve.size()) >= kMostPredictedPoints) {
         return curve;
       }
-      curve.push_back({time_ns, predicted.device_bytes[t]});
+      curve.push_back({time_ns, plan->predicted.device_bytes[t]});
     }
   }
   std::stable_sort(

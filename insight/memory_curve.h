@@ -22,12 +22,14 @@ std::vector<TraceView::MemoryPoint> DeviceCurve(const TraceIndex& index,
 std::vector<TraceView::MemoryPoint> HostCurve(const TraceIndex& index,
                                               size_t categories);
 
-// The plan's bytes over each step, from the step's start, at the times at which
-// the plan expects the operators; what would lie beyond the step's end is cut
-// off. At most kMostPredictedPoints, the first.
+// The plan's bytes at each operator of each step, at the times at which the
+// operators really began, so that both curves can be compared operator by
+// operator, however long each took. What stands beyond the step's end is left
+// out. At most kMostPredictedPoints, the first.
 inline constexpr int64_t kMostPredictedPoints = 2'000'000;
 std::vector<TraceView::PredictedPoint> PredictedCurve(
-    const TraceIndex& index, const std::vector<TraceView::Step>& steps);
+    const TraceIndex& index, const SpanList& list,
+    const std::vector<TraceView::Step>& steps);
 
 // The first of the highest points.
 std::optional<TraceView::Peak> FindPeak(

@@ -28,18 +28,29 @@ TEST(MemoryCurve, PeaksAtTheFirstOfTheHighestPoints) {
   EXPECT_EQ(view.peak->by_category, (std::vector<int64_t>{3'000, 300}));
 }
 
-TEST(MemoryCurve, LaysThePlanOverEachStepUpToItsEnd) {
+// The plan expected operators at 0, 100, 200, ...; they ran at 0, 300, 400, on
+// the CPU, 500, and the rest on the CPU.
+TEST(MemoryCurve, LaysThePlanWhereOperatorsReallyStart) {
+  const TraceView view = BuildTraceView(OneStep().contents, "");
+  ASSERT_EQ(view.predicted_memory.size(), 8u);
+  const std::vector<int64_t> times = {0, 300, 400, 400, 500, 500, 500, 500};
+  const std::vector<int64_t> bytes = {5'000, 4'000, 4'000, 3'000,
+                                      3'000, 2'000, 2'000, 2'000};
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(view.predicted_memory[i].time_ns, times[i]) << i;
+    EXPECT_EQ(view.predicted_memory[i].bytes, bytes[i]) << i;
+  }
+}
+
+TEST(MemoryCurve, LeavesOutOfThePlanWhatStandsBeyondAStepsEnd) {
   TraceSketch sketch;
-  const int64_t plan = sketch.AddPlan();
-  for (const int64_t step : {1, 2}) sketch.AddStep(step, plan, 0);
-  sketch.Result(1, 1'000, 2'000);
-  sketch.Result(2, 2'000, 2'250);
+  const int64_t s = sketch.AddStep(1, sketch.AddPlan(), 0);
+  sketch.Op(s, 0, 0, 100);
+  sketch.Op(s, 1, 260, 300);
+  sketch.Result(1, 0, 250);
   const TraceView view = BuildTraceView(sketch.contents, "");
-  // Eight operators of the first, those at 0, 100 and 200 of the second.
-  ASSERT_EQ(view.predicted_memory.size(), 11u);
-  EXPECT_EQ(view.predicted_memory[1].time_ns, 1'100);
-  EXPECT_EQ(view.predicted_memory[1].bytes, 4'000);
-  EXPECT_EQ(view.predicted_memory[10].time_ns, 2'200);
+  ASSERT_EQ(view.predicted_memory.size(), 1u);
+  EXPECT_EQ(view.predicted_memory[0].bytes, 5'000);
 }
 
 TEST(MemoryCurve, OrdersTheHostsByTimeAndLeavesOutWhatHasNoCategories) {

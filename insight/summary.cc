@@ -305,6 +305,12 @@ std::optional<TraceView::Summary> Summarize(
   summary.moves = median.moves;
   summary.move_ns = median.move_ns;
   SumUpBlocks(blocks, &summary);
+  if (const StepTrace* const trace =
+          index.Trace(index.ProgramOfPlan(settled))) {
+    for (const OpRecord& op : trace->ops) {
+      summary.flops += static_cast<double>(op.flops);
+    }
+  }
   for (const TraceView::MemoryPoint& point : host_memory) {
     int64_t sum = 0;
     for (const int64_t bytes : point.bytes) sum = AddUpTo(sum, bytes);

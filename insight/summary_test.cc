@@ -26,6 +26,64 @@ TEST(Tables, CountOperatorsWhereverTheyRan) {
   EXPECT_EQ(view.operators[5].count, 1);
 }
 
+// What differs in numbers alone is summed up, whatever the block; training and
+// evaluation are apart, and of each the share is of its own steps.
+TEST(Tables, GroupOperatorsByModuleAndKind) {
+  TraceSketch sketch;
+  StepTrace& trace = sketch.contents.step_traces[0];
+  const std::vector<std::string> names = {"h.0.mlp.c_fc/forward",
+                                          "h.11.mlp.c_fc/forward",
+                                          "h.11.mlp.c_fc/backward_input",
+                                          "reduce/chunk 1",
+                                          "h.0.ln_1.weight/backward",
+                                          "reduce/chunk 0",
+                                          "update/chunk 0",
+                                          "update/chunk 1"};
+  for (size_t t = 0; t < names.size(); ++t) trace.ops[t].name = names[t];
+  trace.ops[0].flops = 1'000;
+  trace.ops[1].flops = 2'000;
+  const int64_t plan = sketch.AddPlan();
+  for (const int64_t step : {1, 2}) {
+    const int64_t start = 1'000 * (step - 1);
+    const int64_t s = sketch.AddStep(step, plan, start);
+    sketch.Op(s, 0, start, start + 100);
+    sketch.Op(s, 1, start + 100, start + 300);
+    sketch.Op(s, 2, start + 300, start + 350);
+    sketch.Work(3, WorkKind::kReduce, s, 3, 1, start + 350, start + 360);
+    sketch.Work(3, WorkKind::kReduce, s, 5, 0, start + 360, start + 370);
+    sketch.Result(step, start, start + 1'000);
+  }
+  const TraceView view = ViewOf(sketch);
+  ASSERT_EQ(view.modules.size(), 3u);
+  const TraceView::ModuleRow& most = view.modules[0];
+  EXPECT_EQ(most.pattern, "h.*.mlp.c_fc/forward");
+  EXPECT_EQ(most.module, "h.*.mlp.c_fc");
+  EXPECT_EQ(most.kind, "forward");
+  EXPECT_EQ(most.phase, "forward");
+  EXPECT_EQ(most.operators, 2);
+  EXPECT_EQ(most.count, 4);
+  EXPECT_EQ(most.total_ns, 600);
+  EXPECT_EQ(most.max_ns, 200);
+  EXPECT_DOUBLE_EQ(most.share, 0.3);
+  EXPECT_DOUBLE_EQ(most.flops, 6'000);
+  EXPECT_DOUBLE_EQ(most.flops_per_s(), 1e10);
+  EXPECT_EQ(view.modules[1].kind, "backward_input");
+  EXPECT_EQ(view.modules[1].flops_per_s(), 0);
+  EXPECT_EQ(view.modules[2].module, "all chunks");
+  EXPECT_EQ(view.modules[2].kind, "reduce");
+  EXPECT_EQ(view.modules[2].operators, 2);
+  ASSERT_TRUE(view.summary.has_value());
+  EXPECT_DOUBLE_EQ(view.summary->flops, 3'000);
+
+  trace.training = false;
+  EXPECT_EQ(ViewOf(sketch).modules[0].phase, "evaluation");
+  EXPECT_EQ(ViewOf(sketch).modules[0].kind, "eval forward");
+
+  trace.training = true;
+  trace.ops[1].phase = Phase::kBackward;
+  EXPECT_EQ(ViewOf(sketch).modules[0].kind, "forward again");
+}
+
 // Chunk 1 is on the device from 50 to 600 of 1000.
 TEST(Tables, CountTrafficAndResidencyOfChunks) {
   const TraceView view = ViewOf(OneStep());

@@ -5,9 +5,95 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "insight/names.h"
 #include "insight/notes.h"
 
 namespace castor {
+namespace {
+
+// The name with a star for each number: "h.11.attn" is "h.*.attn", but "ln_1"
+// stays, whose number is a part of a name.
+std::string Pattern(absl::string_view name) {
+  std::string pattern;
+  for (size_t i = 0; i < name.size();) {
+    size_t end = i;
+    while (end < name.size() && absl::ascii_isdigit(name[end])) ++end;
+    const auto parts = [](char c) { return c == '.' || c == '/' || c == ' '; };
+    if (end > i && (i == 0 || parts(name[i - 1])) &&
+        (end == name.size() || parts(name[end]))) {
+      pattern.push_back('*');
+      i = end;
+    } else {
+      pattern.push_back(name[i++]);
+    }
+  }
+  return pattern;
+}
+
+// The module and the kind in the pattern of an operator's name.
+void Name(const OpRecord& op, bool training, TraceView::ModuleRow* row) {
+  if (op.kind != OpKind::kCompute) {
+    row->module = "all chunks";
+    row->kind = std::string(OpKindName(op.kind));
+    return;
+  }
+  const size_t slash = row->pattern.rfind('/');
+  row->module = row->pattern.substr(0, slash);
+  if (slash != std::string::npos) row->kind = row->pattern.substr(slash + 1);
+  if (!training) {
+    row->kind = absl::StrCat("eval ", row->kind);
+  } else if (op.phase == Phase::kBackward && row->kind == "forward") {
+    row->kind = "forward again";
+  }
+}
+
+}  // namespace
+
+std::vector<TraceView::ModuleRow> ModuleTable(
+    const std::vector<TraceView::OperatorRow>& operators,
+    const std::vector<TraceView::Program>& programs,
+    const std::vector<TraceView::Step>& steps) {
+  double step_ns[2] = {0, 0};  // of evaluations, of training
+  for (const TraceView::Step& step : steps) {
+    step_ns[step.step > 0] += static_cast<double>(step.end_ns - step.start_ns);
+  }
+  std::map<std::pair<std::string, std::string>, TraceView::ModuleRow> rows;
+  for (const TraceView::OperatorRow& each : operators) {
+    if (each.count == 0) continue;
+    const TraceView::Program& program = programs[each.program];
+    const OpRecord& op = program.ops[each.moment];
+    std::string pattern = Pattern(op.name);
+    const std::string phase(program.training ? PhaseName(op.phase)
+                                             : "evaluation");
+    const auto [at, is_new] = rows.try_emplace({pattern, phase});
+    TraceView::ModuleRow& row = at->second;
+    if (is_new) {
+      row.pattern = std::move(pattern);
+      row.phase = phase;
+      Name(op, program.training, &row);
+    }
+    ++row.operators;
+    row.count = AddUpTo(row.count, each.count);
+    row.total_ns = AddUpTo(row.total_ns, each.total_ns);
+    row.max_ns = std::max(row.max_ns, each.max_ns);
+    row.flops +=
+        static_cast<double>(op.flops) * static_cast<double>(each.count);
+    row.peak_bytes = std::max(row.peak_bytes, each.peak_bytes);
+    row.wait_ns = AddUpTo(row.wait_ns, each.wait_ns);
+  }
+  std::vector<TraceView::ModuleRow> table;
+  for (auto& [key, row] : rows) {
+    const double all_ns = step_ns[row.phase != "evaluation"];
+    row.share = all_ns <= 0 ? 0 : static_cast<double>(row.total_ns) / all_ns;
+    table.push_back(std::move(row));
+  }
+  std::stable_sort(
+      table.begin(), table.end(),
+      [](const auto& a, const auto& b) { return a.total_ns > b.total_ns; });
+  return table;
+}
 
 std::vector<TraceView::OperatorRow> OperatorTable(const TraceIndex& index,
                                                   const SpanList& list) {

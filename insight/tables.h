@@ -1,4 +1,4 @@
-// The viewer's tables: operators, chunks, waits.
+// The viewer's tables: modules, operators, chunks, blocks, waits.
 #ifndef CASTOR_INSIGHT_TABLES_H_
 #define CASTOR_INSIGHT_TABLES_H_
 
@@ -17,6 +17,14 @@ namespace castor {
 std::vector<TraceView::OperatorRow> OperatorTable(const TraceIndex& index,
                                                   const SpanList& list);
 
+// The rows of operators, summed up over names that differ in numbers alone, the
+// longest in all first. A forward that runs again in backward is apart, and so
+// are evaluations. What never ran in the window is left out.
+std::vector<TraceView::ModuleRow> ModuleTable(
+    const std::vector<TraceView::OperatorRow>& operators,
+    const std::vector<TraceView::Program>& programs,
+    const std::vector<TraceView::Step>& steps);
+
 // One row per chunk. Sizes and parameters of a chunk that is in several
 // programs are the main program's. `settled_plan` tells the side. A wait counts
 // for the chunk that it names, else for that of the copy that it waited for.
@@ -25,8 +33,6 @@ std::vector<TraceView::ChunkRow> ChunkTable(
     const std::vector<TraceView::Residency>& residency, TimeWindow window,
     int64_t settled_plan);
 
-// One row per cause, stream and remedy: the compute stream's first, of each the
-// longest in all first. What would have helped is said without sizes.
 // What BlockRow::choice says.
 inline constexpr char kKept[] = "kept";
 inline constexpr char kByTheHost[] = "by way of the host";
@@ -37,6 +43,8 @@ std::vector<TraceView::BlockRow> BlockTable(
     const TraceIndex& index, const std::vector<TraceView::ChunkRow>& chunks,
     int64_t settled_plan);
 
+// One row per cause, stream and remedy: the compute stream's first, of each the
+// longest in all first. What would have helped is said without sizes.
 std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
                                           const SpanList& list,
                                           const WaitCauses& causes);

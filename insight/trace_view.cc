@@ -129,10 +129,11 @@ TraceView Build(const TraceContents& contents, absl::string_view source,
   view.steps = BuildSteps(index, list, causes);
   view.memory = DeviceCurve(index, list, view.categories.size());
   view.host_memory = HostCurve(index, view.categories.size());
-  view.predicted_memory = PredictedCurve(index, view.steps);
+  view.predicted_memory = PredictedCurve(index, list, view.steps);
   view.peak = FindPeak(index, view.memory);
   view.residency = BuildResidency(index, list, view.steps);
   view.operators = OperatorTable(index, list);
+  view.modules = ModuleTable(view.operators, view.programs, view.steps);
   view.chunks =
       ChunkTable(index, list, view.residency, WindowOf(list, view.steps),
                  SettledPlan(index, view.steps));

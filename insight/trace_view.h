@@ -143,6 +143,27 @@ struct TraceView {
 
     int64_t mean_ns() const { return count == 0 ? 0 : total_ns / count; }
   };
+  // Operators that do the same to modules that are alike: those whose names
+  // differ in numbers alone.
+  struct ModuleRow {
+    std::string pattern;    // "transformer.h.*.attn/forward"
+    std::string module;     // "transformer.h.*.attn"; "all chunks"
+    std::string kind;       // "forward", "forward again", "eval forward",
+                            // "backward_input", "reduce"
+    std::string phase;      // "forward", "backward", "optimizer", "evaluation"
+    int64_t operators = 0;  // moments of the programs
+    int64_t count = 0;      // runs in the window, and their time
+    int64_t total_ns = 0;
+    int64_t max_ns = 0;
+    double share = 0;  // of the time of training steps, or of evaluations
+    double flops = 0;  // of all runs
+    int64_t peak_bytes = 0;
+    int64_t wait_ns = 0;
+
+    double flops_per_s() const {
+      return total_ns <= 0 ? 0 : flops * 1e9 / static_cast<double>(total_ns);
+    }
+  };
   struct ChunkRow {
     int64_t chunk = 0;
     int64_t payload_bytes = 0;
@@ -219,6 +240,7 @@ struct TraceView {
     int64_t remade_blocks = 0;
     int64_t spared_bytes = 0;
     double tokens_per_second = 0;
+    double flops = 0;  // of a step's operators; 0: not known
     std::vector<std::string> advice;
   };
 
@@ -244,6 +266,7 @@ struct TraceView {
   std::optional<Peak> peak;
   std::vector<Residency> residency;  // by chunk, then start
   std::vector<OperatorRow> operators;
+  std::vector<ModuleRow> modules;
   std::vector<ChunkRow> chunks;
   std::vector<BlockRow> blocks;
   std::vector<WaitRow> waits;

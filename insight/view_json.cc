@@ -4,19 +4,11 @@
 #include <utility>
 
 #include "insight/json_writer.h"
+#include "insight/names.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
-
-constexpr absl::string_view kOpKinds[] = {"compute", "reduce", "update"};
-constexpr absl::string_view kPhases[] = {"forward", "backward", "optimizer"};
-
-template <typename Enum, size_t kSize>
-absl::string_view NameOf(Enum value, const absl::string_view (&names)[kSize]) {
-  const size_t i = static_cast<size_t>(value);
-  return i < kSize ? names[i] : "unknown";
-}
 
 class Writer {
  public:
@@ -57,6 +49,7 @@ class Writer {
     json_.Key("tables");
     json_.BeginObject();
     WriteOperators();
+    WriteModules();
     WriteChunks();
     WriteBlocks();
     WriteWaits();
@@ -143,10 +136,8 @@ class Writer {
     json_.BeginObject();
     Texts("name", ops,
           [](const OpRecord& op) { return absl::string_view(op.name); });
-    Texts("kind", ops,
-          [](const OpRecord& op) { return NameOf(op.kind, kOpKinds); });
-    Texts("phase", ops,
-          [](const OpRecord& op) { return NameOf(op.phase, kPhases); });
+    Texts("kind", ops, [](const OpRecord& op) { return OpKindName(op.kind); });
+    Texts("phase", ops, [](const OpRecord& op) { return PhaseName(op.phase); });
     Texts("shapes", ops,
           [](const OpRecord& op) { return absl::string_view(op.shapes); });
     Ints("non_model_peak_bytes", ops,
@@ -156,6 +147,7 @@ class Writer {
     Ints("duration_ns", ops, [](const OpRecord& op) { return op.duration_ns; });
     Ints("host_duration_ns", ops,
          [](const OpRecord& op) { return op.host_duration_ns; });
+    Ints("flops", ops, [](const OpRecord& op) { return op.flops; });
     Ints("kept_bytes", program.kept_bytes);
     for (const bool writes : {false, true}) {
       List(writes ? "writes" : "chunks", ops, [&](const OpRecord& op) {
@@ -352,10 +344,8 @@ class Writer {
           [&](const R& r) { return absl::string_view(op(r).name); });
     Ints("program", rows, [](const R& r) { return r.program; });
     Ints("moment", rows, [](const R& r) { return r.moment; });
-    Texts("phase", rows,
-          [&](const R& r) { return NameOf(op(r).phase, kPhases); });
-    Texts("kind", rows,
-          [&](const R& r) { return NameOf(op(r).kind, kOpKinds); });
+    Texts("phase", rows, [&](const R& r) { return PhaseName(op(r).phase); });
+    Texts("kind", rows, [&](const R& r) { return OpKindName(op(r).kind); });
     Texts("shapes", rows,
           [&](const R& r) { return absl::string_view(op(r).shapes); });
     Ints("count", rows, [](const R& r) { return r.count; });
@@ -365,6 +355,30 @@ class Writer {
     Ints("peak_bytes", rows, [](const R& r) { return r.peak_bytes; });
     Ints("non_model_peak_bytes", rows,
          [&](const R& r) { return op(r).non_model_peak_bytes; });
+    Ints("wait_ns", rows, [](const R& r) { return r.wait_ns; });
+    Ints("flops", rows, [&](const R& r) { return op(r).flops; });
+    json_.EndObject();
+  }
+
+  void WriteModules() {
+    using R = TraceView::ModuleRow;
+    using Text = absl::string_view;
+    const std::vector<R>& rows = view_.modules;
+    json_.Key("modules");
+    json_.BeginObject();
+    Texts("pattern", rows, [](const R& r) { return Text(r.pattern); });
+    Texts("module", rows, [](const R& r) { return Text(r.module); });
+    Texts("kind", rows, [](const R& r) { return Text(r.kind); });
+    Texts("phase", rows, [](const R& r) { return Text(r.phase); });
+    Ints("operators", rows, [](const R& r) { return r.operators; });
+    Ints("count", rows, [](const R& r) { return r.count; });
+    Ints("total_ns", rows, [](const R& r) { return r.total_ns; });
+    Ints("max_ns", rows, [](const R& r) { return r.max_ns; });
+    List("share", rows, [&](const R& r) { json_.Double(r.share); });
+    List("flops", rows, [&](const R& r) { json_.Double(r.flops); });
+    List("flops_per_s", rows,
+         [&](const R& r) { json_.Double(r.flops_per_s()); });
+    Ints("peak_bytes", rows, [](const R& r) { return r.peak_bytes; });
     Ints("wait_ns", rows, [](const R& r) { return r.wait_ns; });
     json_.EndObject();
   }
@@ -467,6 +481,7 @@ class Writer {
     json_.Int("remade_blocks", summary.remade_blocks);
     json_.Int("spared_bytes", summary.spared_bytes);
     json_.Double("tokens_per_second", summary.tokens_per_second);
+    json_.Double("flops", summary.flops);
     Strings("advice", summary.advice);
     json_.EndObject();
   }

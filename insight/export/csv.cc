@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "insight/names.h"
 #include "insight/utf8.h"
 #include "tracer/work_tag.h"
 
@@ -18,15 +19,6 @@ namespace castor {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-
-constexpr absl::string_view kOpKinds[] = {"compute", "reduce", "update"};
-constexpr absl::string_view kPhases[] = {"forward", "backward", "optimizer"};
-
-template <typename Enum>
-absl::string_view NameOf(Enum value, const absl::string_view (&names)[3]) {
-  const size_t i = static_cast<size_t>(value);
-  return i < 3 ? names[i] : "unknown";
-}
 
 // Cells one after the other, row by row.
 class Rows {
@@ -103,15 +95,15 @@ absl::Status Operators(const TraceView& view, Rows& rows) {
   CASTOR_RETURN_IF_ERROR(
       rows.Names({"program", "moment", "name", "phase", "kind", "shapes",
                   "count", "total_ns", "mean_ns", "max_ns", "wait_ns",
-                  "peak_bytes", "non_model_peak_bytes"})
+                  "peak_bytes", "non_model_peak_bytes", "flops"})
           .End());
   for (const TraceView::OperatorRow& row : view.operators) {
     const OpRecord& op = view.programs[row.program].ops[row.moment];
     CASTOR_RETURN_IF_ERROR(rows.Int(row.program)
                                .Int(row.moment)
                                .Text(op.name)
-                               .Text(NameOf(op.phase, kPhases))
-                               .Text(NameOf(op.kind, kOpKinds))
+                               .Text(PhaseName(op.phase))
+                               .Text(OpKindName(op.kind))
                                .Text(op.shapes)
                                .Int(row.count)
                                .Int(row.total_ns)
@@ -120,6 +112,32 @@ absl::Status Operators(const TraceView& view, Rows& rows) {
                                .Int(row.wait_ns)
                                .Int(row.peak_bytes)
                                .Int(op.non_model_peak_bytes)
+                               .Int(op.flops)
+                               .End());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Modules(const TraceView& view, Rows& rows) {
+  CASTOR_RETURN_IF_ERROR(
+      rows.Names({"pattern", "module", "kind", "phase", "operators", "count",
+                  "total_ns", "max_ns", "share", "flops", "flops_per_s",
+                  "wait_ns", "peak_bytes"})
+          .End());
+  for (const TraceView::ModuleRow& row : view.modules) {
+    CASTOR_RETURN_IF_ERROR(rows.Text(row.pattern)
+                               .Text(row.module)
+                               .Text(row.kind)
+                               .Text(row.phase)
+                               .Int(row.operators)
+                               .Int(row.count)
+                               .Int(row.total_ns)
+                               .Int(row.max_ns)
+                               .Double(row.share)
+                               .Double(row.flops)
+                               .Double(row.flops_per_s())
+                               .Int(row.wait_ns)
+                               .Int(row.peak_bytes)
                                .End());
   }
   return absl::OkStatus();
@@ -287,10 +305,10 @@ struct Table {
   const char* name;
   absl::Status (*write)(const TraceView&, Rows&);
 };
-constexpr Table kTables[] = {{"operators", Operators}, {"chunks", Chunks},
-                             {"waits", Waits},         {"steps", Steps},
-                             {"spans", Spans},         {"memory", Memory},
-                             {"blocks", Blocks}};
+constexpr Table kTables[] = {{"operators", Operators}, {"modules", Modules},
+                             {"chunks", Chunks},       {"waits", Waits},
+                             {"steps", Steps},         {"spans", Spans},
+                             {"memory", Memory},       {"blocks", Blocks}};
 
 // Writes all tables into a directory, which is made if it is missing, to files
 // that are yet to be committed.

@@ -125,7 +125,7 @@ TEST(Csv, WritesEachTableIntoADirectory) {
   const auto paths = WriteCsv(view, path);
   ASSERT_TRUE(paths.ok()) << paths.status();
   ASSERT_EQ(paths->size(), CsvTableNames().size());
-  EXPECT_EQ((*paths)[2], path + "/waits.csv");
+  EXPECT_EQ((*paths)[3], path + "/waits.csv");
   EXPECT_EQ(ReadFile(path + "/waits.csv"), Table(view, "waits"));
 }
 
