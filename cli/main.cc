@@ -410,12 +410,13 @@ void AddTraceExport(CLI::App* command, TraceExportArguments* trace_export) {
       ->check(NotEmpty());
   command
       ->add_option("--format", trace_export->format,
-                   "html: the viewer with the trace, one file; perfetto: a "
-                   "file for ui.perfetto.dev; csv: tables. Without it, as "
-                   "OUT's name tells: perfetto for .json, csv for .csv and "
-                   "directories, else html")
-      ->type_name("html|perfetto|csv")
-      ->check(CLI::IsMember({"html", "perfetto", "csv"}));
+                   "html: the viewer with the trace, one file; svg: a picture "
+                   "of one step; perfetto: a file for ui.perfetto.dev; csv: "
+                   "tables. Without it, as OUT's name tells: html for .html, "
+                   "svg for .svg, perfetto for .json, csv for .csv and "
+                   "directories")
+      ->type_name("html|svg|perfetto|csv")
+      ->check(CLI::IsMember({"html", "svg", "perfetto", "csv"}));
 }
 
 // What every rank would refuse is refused once.

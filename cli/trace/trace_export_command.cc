@@ -8,8 +8,10 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/directory_entry.h"
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
@@ -19,25 +21,11 @@
 #include "cli/trace/trace_source.h"
 #include "insight/export/csv.h"
 #include "insight/export/perfetto.h"
+#include "insight/export/svg.h"
 #include "viewer/page.h"
 
 namespace castor::cli {
 namespace {
-
-// "html", "perfetto" or "csv": as asked, or as the name of what is to be
-// written tells.
-std::string FormatOf(const TraceExportArguments& arguments) {
-  if (!arguments.format.empty()) return arguments.format;
-  const std::filesystem::path out = arguments.out_path;
-  const std::string extension = absl::AsciiStrToLower(out.extension().string());
-  if (extension == ".json" || extension == ".perfetto") return "perfetto";
-  std::error_code error;
-  if (extension == ".csv" || !out.has_filename() ||
-      std::filesystem::is_directory(out, error)) {
-    return "csv";
-  }
-  return "html";
-}
 
 // Nothing that is there takes harm: neither what is no regular file, nor the
 // traces themselves.
@@ -46,6 +34,31 @@ absl::Status CheckOutput(const std::string& out,
   CASTOR_RETURN_IF_ERROR(CheckRegular(out));
   return CheckReplacesNone(out, {{"the trace itself", arguments.trace_path},
                                  {"the trace itself", arguments.compare_path}});
+}
+
+// "html", "svg", "perfetto" or "csv": as asked, or as the name of what is to be
+// written tells. InvalidArgument: it tells of something else, as ".pdf" does.
+absl::StatusOr<absl::string_view> FormatOf(
+    const TraceExportArguments& arguments) {
+  if (!arguments.format.empty()) return absl::string_view(arguments.format);
+  const std::filesystem::path out = arguments.out_path;
+  const std::string extension = absl::AsciiStrToLower(out.extension().string());
+  if (extension == ".svg") return "svg";
+  if (extension == ".json" || extension == ".perfetto") return "perfetto";
+  std::error_code error;
+  if (extension == ".csv" || !out.has_filename() ||
+      std::filesystem::is_directory(out, error)) {
+    return "csv";
+  }
+  if (extension.empty() || extension == ".html" || extension == ".htm") {
+    return "html";
+  }
+  CASTOR_RETURN_IF_ERROR(CheckOutput(arguments.out_path, arguments));
+  return absl::InvalidArgumentError(absl::StrCat(
+      arguments.out_path, ": a trace is not exported as ", extension,
+      "; name it .html (the viewer's page), .svg (a picture of one step), "
+      ".json (for Perfetto) or a directory (tables), or say which by "
+      "--format"));
 }
 
 absl::Status ExportHtml(const TraceExportArguments& arguments) {
@@ -118,7 +131,7 @@ absl::Status ExportCsv(const TraceExportArguments& arguments) {
 }
 
 absl::Status ExportTo(const TraceExportArguments& arguments) {
-  const std::string format = FormatOf(arguments);
+  CASTOR_ASSIGN_OR_RETURN(const absl::string_view format, FormatOf(arguments));
   if (format != "html" && !arguments.compare_path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--compare: ", format, " holds one trace; html shows two"));
@@ -135,11 +148,17 @@ absl::Status ExportTo(const TraceExportArguments& arguments) {
       AnnounceReading({arguments.trace_path});
       CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
                               LoadTrace(arguments.trace_path));
-      CASTOR_RETURN_IF_ERROR(WritePerfetto(ranks, target));
+      if (format == "svg") {
+        CASTOR_ASSIGN_OR_RETURN(const std::string picture,
+                                SvgPicture(ranks.front()));
+        CASTOR_RETURN_IF_ERROR(WriteWhole(arguments.out_path, picture));
+      } else {
+        CASTOR_RETURN_IF_ERROR(WritePerfetto(ranks, target));
+      }
     }
   }
   std::printf("exported %s to %s (%s)\n", arguments.trace_path.c_str(),
-              arguments.out_path.c_str(), format.c_str());
+              arguments.out_path.c_str(), std::string(format).c_str());
   return absl::OkStatus();
 }
 

@@ -255,6 +255,7 @@ TEST_F(Trace, ExportChoosesTheFormatByTheNameUnlessItIsSaid) {
     }
     const std::string text = ReadFile(Path(out));
     if (text.rfind("<!doctype html>", 0) == 0) return "html";
+    if (text.rfind("<svg ", 0) == 0) return "svg";
     const Json json = Json::parse(text);
     EXPECT_GT(json["traceEvents"].size(), 100u);
     return "perfetto";
@@ -262,6 +263,7 @@ TEST_F(Trace, ExportChoosesTheFormatByTheNameUnlessItIsSaid) {
   EXPECT_STREQ(format("a.html"), "html");
   EXPECT_STREQ(format("a"), "html");
   EXPECT_STREQ(format("a.HTM"), "html");
+  EXPECT_STREQ(format("a.svg"), "svg");
   EXPECT_STREQ(format("a.json"), "perfetto");
   EXPECT_STREQ(format("a.perfetto"), "perfetto");
   EXPECT_STREQ(format("a.csv"), "csv");
@@ -270,6 +272,10 @@ TEST_F(Trace, ExportChoosesTheFormatByTheNameUnlessItIsSaid) {
   EXPECT_STREQ(format("c.json", {"--format", "html"}), "html");
   EXPECT_STREQ(format("c.html", {"--format", "perfetto"}), "perfetto");
   EXPECT_STREQ(format("c", {"--format", "csv"}), "csv");
+  EXPECT_STREQ(format("c.pdf", {"--format", "svg"}), "svg");
+  ExpectRefused({"export", "run.trace", "d.pdf"},
+                {"d.pdf", "not exported as .pdf", ".svg"});
+  EXPECT_FALSE(std::filesystem::exists(Path("d.pdf")));
   // Over a former one, also through a link, which stays one.
   std::filesystem::create_symlink("a.html", Path("link"));
   EXPECT_STREQ(format("link", {"--format", "perfetto"}), "perfetto");
