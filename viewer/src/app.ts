@@ -1,5 +1,5 @@
 // The page: its parts, and the state that they share and that a link holds.
-import {searchText} from './columns';
+import {isSearched, kFirstSort, searchText} from './columns';
 import type {Loaded} from './data';
 import {details, tooltip} from './details';
 import {h, replace} from './dom';
@@ -8,9 +8,11 @@ import {
 } from './hash';
 import {Header} from './header';
 import {helpDialog} from './help';
+import {Keys} from './keys';
 import {layout} from './layout';
 import {Model} from './model';
 import {applyTheme} from './palette';
+import {RangeBar} from './range_bar';
 import {type Hits, matcher, nextHit, search} from './search';
 import {Tables} from './tables';
 import {Timeline} from './timeline';
@@ -20,6 +22,8 @@ export class App {
   readonly timeline: Timeline;
   readonly tables: Tables;
   readonly header: Header;
+  readonly rangeBar: RangeBar;
+  readonly keys = new Keys(this);
   state: State;
   hits: (Hits|null)[] = [];
   /** Whose tables and whose search hits are shown. */
@@ -32,6 +36,10 @@ export class App {
   private readonly side = h('aside', {'aria-label': 'Summary and details'});
   private readonly tip = h('div', {class: 'tip', hidden: true});
   private readonly lower: HTMLElement;
+  private readonly hint = matchMedia('(hover: none)').matches ?
+      'Tap an event, a chunk or the memory for what it is.' :
+      'Point at an event, a chunk or the memory for what it is, click to ' +
+          'keep it. Keys: ?';
   private hashTimer = 0;
   private detailsKey = '';
 
@@ -46,9 +54,11 @@ export class App {
         this.state.range = {
           start: this.timeline.axis.start, end: this.timeline.axis.end,
         };
+        this.showRange();
         this.keepLink();
       },
     });
+    this.rangeBar = new RangeBar((key) => this.keys.press(key));
     this.header = new Header(loaded.views, loaded.ranks, {
       rank: (rank) => this.showRank(rank),
       query: (text) => this.search(text),
@@ -80,7 +90,8 @@ export class App {
       class: loaded.views.length > 1 ? 'lower small' : 'lower',
     }, this.tables.element);
     root.replaceChildren(...layout(loaded, this.models, {
-      header: this.header.element, timeline: this.timeline.element,
+      header: this.header.element, range: this.rangeBar.element,
+      timeline: this.timeline.element,
       tables: this.lower, side: this.side, details: this.detailsBox,
       tip: this.tip, help: this.help,
     }));
@@ -202,9 +213,16 @@ export class App {
                              this.models[shown.view]!, shown,
                              (to) => this.select(to, true)) :
                          null;
-    replace(this.detailsBox, card ?? h(
-        'p', {class: 'hint'}, 'Point at an event, a chunk or the memory for ' +
-            'what it is, click to keep it. Keys: ?'));
+    replace(this.detailsBox, card ?? h('p', {class: 'hint'}, this.hint));
+  }
+
+  private showRange(): void {
+    const {axis, panes} = this.timeline;
+    const {origin} = panes[this.view]!;
+    this.rangeBar.show(
+        this.model.rangeName(
+            {start: axis.start + origin, end: axis.end + origin}),
+        axis.shows(axis.extent));
   }
 
   showTab(tab: Tab): void {
@@ -216,14 +234,15 @@ export class App {
   }
 
   private showTables(): void {
-    const {tab, sort, query} = this.state;
+    const {tab, query} = this.state;
+    const sort = this.state.sort ?? kFirstSort[tab] ?? null;
     const hits = this.hits[this.view];
     const table = this.model.data.tables[tab];
     let keep: ((row: number) => boolean)|null = null;
     if (query && hits && tab === 'chunks') {
       const chunk = table.columns['chunk'] as ArrayLike<number>;
       keep = (row) => hits.chunks.has(chunk[row]!);
-    } else if (query && (tab === 'operators' || tab === 'blocks')) {
+    } else if (query && isSearched(tab)) {
       const matches = matcher(query);
       keep = (row) => matches(searchText(tab, table, row));
     }
@@ -239,7 +258,10 @@ export class App {
     const number = (key: string) =>
         (columns[key] as ArrayLike<number>|undefined)?.[row] ?? -1;
     const {spans, steps} = model.data;
-    if (tab === 'operators') {
+    if (tab === 'modules') {
+      this.search(String(columns['pattern']?.[row] ?? ''));
+      this.showTab('operators');
+    } else if (tab === 'operators') {
       const all = model.spansOfOp(number('program'), number('moment'));
       const longest = all.reduce(
           (best, i) => best < 0 || spans.end[i]! - spans.start[i]! >
@@ -342,8 +364,8 @@ export class App {
   writeLink(): void {
     clearTimeout(this.hashTimer);
     const {axis} = this.timeline;
-    const all = axis.start <= axis.extent.start && axis.end >= axis.extent.end;
-    if (all) this.state.range = null;
+    if (axis.shows(axis.home)) this.state.range = null;
+    else if (axis.shows(axis.extent)) this.state.range = 'all';
     const hash = encodeState(this.state);
     history.replaceState(null, '', hash ? `#${hash}` : location.pathname +
         location.search);
@@ -361,8 +383,12 @@ export class App {
 
   private readLink(): State {
     const state = decodeState(location.hash);
+    const {refusal, tables} = this.models[0]!.data;
+    if (state.tab === 'modules' && tables.modules.rows === 0) {
+      state.tab = 'operators';
+    }
     // What a refused run asks is which operators need the most.
-    if (this.models[0]!.data.refusal && state.tab === 'operators') {
+    if (refusal && state.tab === 'operators') {
       state.sort ??= {column: 'non_model_peak_bytes', descending: true};
     }
     return state;
@@ -376,8 +402,10 @@ export class App {
     this.themeChanged();
     const {axis} = this.timeline;
     const {range} = this.state;
-    if (range) axis.set(range.start, range.end);
-    else axis.fit();
+    if (range === 'all') axis.fit();
+    else if (range) axis.set(range.start, range.end);
+    else axis.goHome();
+    this.showRange();
     this.state.selection = this.valid(this.state.selection);
     this.timeline.selection = this.state.selection;
     this.view = this.state.selection?.view ?? this.view;

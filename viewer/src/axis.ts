@@ -13,9 +13,20 @@ export class Axis {
   start: number;
   end: number;
 
-  constructor(readonly extent: Range) {
+  /** `home` is what is shown at first. */
+  constructor(readonly extent: Range, readonly home: Range = extent) {
     this.start = extent.start;
     this.end = extent.end;
+    this.goHome();
+  }
+
+  /** Whether this range is what is shown, and no more of it can be. */
+  shows({start, end}: Range): boolean {
+    return this.start === start && this.end === end;
+  }
+
+  goHome(): void {
+    this.set(this.home.start, this.home.end);
   }
 
   get span(): number {

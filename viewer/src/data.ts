@@ -5,6 +5,9 @@
 
 export class DataError extends Error {}
 
+/** Kinds of work that the program does itself, while no step is queued. */
+export const kPauses = new Set(['planning', 'saving']);
+
 export interface Run {
   title: string;
   device: string;
@@ -39,6 +42,8 @@ export interface Op {
   shapes: string;
   nonModelPeakBytes: number;
   workspaceBytes: number;
+  /** Floating-point operations; 0: none, or not known. */
+  flops: number;
   /** Of the activations there: what kept blocks have on the device. */
   keptBytes: number;
   chunks: number[];
@@ -149,6 +154,10 @@ export interface Table {
 }
 
 export interface Summary {
+  /** Index of the step whose length is the median; -1: none. */
+  medianStep: number;
+  /** Of a step's operators; 0: not known. */
+  flops: number;
   steps: number;
   stepNs: number;
   computeNs: number;
@@ -227,7 +236,8 @@ export interface ViewData {
   residency: Residency;
   states: State[];
   tables: {
-    operators: Table, chunks: Table, waits: Table, steps: Table, blocks: Table,
+    modules: Table, operators: Table, chunks: Table, waits: Table, steps: Table,
+    blocks: Table,
   };
   summary: Summary|null;
   refusal: Refusal|null;

@@ -3,7 +3,7 @@
 import type {Table} from './data';
 import {breakable, h, swatch} from './dom';
 import {
-  clip, formatBytes, formatCount, formatShare, formatTime,
+  clip, formatBytes, formatCount, formatFlops, formatShare, formatTime,
 } from './format';
 import type {Selection} from './hash';
 import {pointAt} from './memory_track';
@@ -110,6 +110,10 @@ function spanDetails(
     if (kind === 'operator') {
       card.row('non-model', formatBytes(op.nonModelPeakBytes));
       card.row('workspace', formatBytes(op.workspaceBytes));
+      if (op.flops > 0) {
+        card.row('computes', formatFlops(op.flops), duration > 0 ?
+            ` at ${formatFlops(op.flops / duration * 1e9)}/s` : null);
+      }
       const bytes = bytesAt(model, step, moment, start);
       card.row('device in use', bytes < 0 ? null : formatBytes(bytes));
     }

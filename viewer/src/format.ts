@@ -52,6 +52,20 @@ export function formatChange(value: number, base: number): string {
       ' %';
 }
 
+const kFlopUnits = ['FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP', 'PFLOP', 'EFLOP'];
+
+/** Floating-point operations, in steps of a thousand. */
+export function formatFlops(flops: number): string {
+  let unit = 0;
+  let value = flops;
+  while (Math.abs(value) >= 999.5 && unit + 1 < kFlopUnits.length) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? Math.round(value) : digits(value)} ${
+      kFlopUnits[unit]}`;
+}
+
 export type Unit = 'ns'|'bytes'|'count'|'bytes_per_s'|'tokens_per_s';
 
 export function formatAs(value: number, unit: string): string {

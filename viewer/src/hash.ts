@@ -7,13 +7,13 @@ export type Selection =
     | {kind: 'memory', view: number, index: number};
 
 export const kTabs =
-    ['operators', 'chunks', 'waits', 'steps', 'blocks'] as const;
+    ['modules', 'operators', 'chunks', 'waits', 'steps', 'blocks'] as const;
 export type Tab = typeof kTabs[number];
 export type Theme = 'auto'|'light'|'dark';
 
 export interface State {
-  /** Shown time in ns; null: all. */
-  range: {start: number, end: number}|null;
+  /** Shown time in ns; null: a typical step, where there is one, else all. */
+  range: {start: number, end: number}|'all'|null;
   selection: Selection|null;
   tab: Tab;
   theme: Theme;
@@ -26,7 +26,7 @@ export interface State {
 
 export function initialState(): State {
   return {
-    range: null, selection: null, tab: 'operators', theme: 'auto', query: '',
+    range: null, selection: null, tab: 'modules', theme: 'auto', query: '',
     sort: null, rank: 0,
   };
 }
@@ -34,7 +34,9 @@ export function initialState(): State {
 export function encodeState(state: State): string {
   const parts: string[] = [];
   if (state.rank > 0) parts.push(`rank=${state.rank}`);
-  if (state.range) {
+  if (state.range === 'all') {
+    parts.push('t=all');
+  } else if (state.range) {
     parts.push(`t=${Math.round(state.range.start)}~${
         Math.round(state.range.end)}`);
   }
@@ -44,7 +46,7 @@ export function encodeState(state: State): string {
                                          [s.view, s.index];
     parts.push(`sel=${s.kind}.${numbers.join('.')}`);
   }
-  if (state.tab !== 'operators') parts.push(`tab=${state.tab}`);
+  if (state.tab !== 'modules') parts.push(`tab=${state.tab}`);
   if (state.sort) {
     parts.push(`sort=${encodeURIComponent(state.sort.column)}.${
         state.sort.descending ? 'down' : 'up'}`);
@@ -82,7 +84,9 @@ export function decodeState(hash: string): State {
     if (equals < 0) continue;
     const key = part.slice(0, equals);
     const value = part.slice(equals + 1);
-    if (key === 't') {
+    if (key === 't' && value === 'all') {
+      state.range = 'all';
+    } else if (key === 't') {
       const match = /^(-?\d{1,16})~(-?\d{1,16})$/.exec(value);
       if (match && Number(match[1]) < Number(match[2])) {
         state.range = {start: Number(match[1]), end: Number(match[2])};

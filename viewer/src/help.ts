@@ -4,7 +4,7 @@ import {h} from './dom';
 export const kKeys: [string, string][] = [
   ['a d, ← →', 'move in time'],
   ['w s, ↑ ↓', 'zoom in and out'],
-  ['0', 'show all'],
+  ['0', 'show all, and a typical step again'],
   ['f', 'zoom to what is selected'],
   ['p', 'go to the peak of device memory'],
   ['j k', 'next and previous step'],
@@ -13,7 +13,7 @@ export const kKeys: [string, string][] = [
   ['c', 'go to what the selected wait waited for'],
   ['/', 'search'],
   ['n N', 'next and previous hit'],
-  ['1 2 3 4 5', 'tables: operators, chunks, waits, steps, blocks'],
+  ['1 to 6', 'tables: modules, operators, chunks, waits, steps, blocks'],
   ['b', 'show or hide the tables'],
   ['t', 'light or dark'],
   ['Esc', 'close, clear the selection, clear the search'],

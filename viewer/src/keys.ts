@@ -19,7 +19,7 @@ export class Keys {
   }
 
   /** Whether the key means anything. */
-  private press(key: string): boolean {
+  press(key: string): boolean {
     const {app} = this;
     const {timeline} = app;
     const {axis} = timeline;
@@ -41,7 +41,8 @@ export class Keys {
         axis.zoom(1.4);
         break;
       case '0':
-        axis.fit();
+        if (axis.shows(axis.extent)) axis.goHome();
+        else axis.fit();
         break;
       case 'f': {
         const {selection} = app.state;
@@ -81,6 +82,7 @@ export class Keys {
       case '3':
       case '4':
       case '5':
+      case '6':
         app.showTab(kTabs[Number(key) - 1]!);
         return true;
       case 'b':

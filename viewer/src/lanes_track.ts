@@ -4,14 +4,14 @@
 import {fitting, haloText} from './canvas';
 import {clip, clipName} from './format';
 import {workColorName} from './palette';
-import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
+import {type Box, type Frame, drawSteps, gutter, kFont, within} from './track';
 
 /** Colours of all work, in the order of their classes when merged. */
-const kClasses = [
+export const kWorkColors = [
   'wait', 'forward', 'backward', 'optimizer', 'fetch', 'copy_back', 'reduce',
-  'update', 'clip', 'input', 'move', 'gather', 'exchange', 'other',
+  'update', 'clip', 'input', 'move', 'gather', 'exchange', 'pause', 'other',
 ];
-const kClassOf = new Map(kClasses.map((name, i) => [name, i]));
+const kClassOf = new Map(kWorkColors.map((name, i) => [name, i]));
 
 export function laneBox(box: Box, lanes: number, lane: number): Box {
   const height = box.height / Math.max(1, lanes);
@@ -29,25 +29,27 @@ export function drawLanes(frame: Frame, box: Box): void {
   const {spans} = data;
   // A class per span would be a lookup of strings per span and frame.
   const classes = classesOf(frame);
-  const faded = kClasses.length;
+  const faded = kWorkColors.length;
   const striped = palette.waitPattern(context);
 
   within(frame, box, () => drawSteps(frame, box));
   lanes.forEach((row, lane) => {
     const place = laneBox(box, lanes.length, lane);
+    // Waits for another rank are lost time; other lanes wait for their turn.
+    const late = data.streams[lane]!.name === 'network';
     context.font = palette.font(kFont);
     context.textBaseline = 'middle';
     context.textAlign = 'right';
     context.fillStyle = palette.color('text');
     context.fillText(
-        clip(model.laneName(lane), fitting(kGutter - 22, kFont)), kGutter - 6,
+        clip(model.laneName(lane), fitting(gutter - 12, kFont)), gutter - 6,
         place.y + place.height / 2);
     within(frame, place, () => {
       context.fillStyle = palette.color('faint');
       context.fillRect(0, place.y, width, place.height);
       const paint = (index: number, x: number, right: number) => {
         const dim = index >= faded;
-        const name = kClasses[dim ? index - faded : index]!;
+        const name = kWorkColors[dim ? index - faded : index]!;
         context.globalAlpha = dim ? 0.25 : 1;
         context.fillStyle = name === 'wait' && right - x > 3 ?
             striped :
@@ -55,7 +57,7 @@ export function drawLanes(frame: Frame, box: Box): void {
         const quiet = name === 'wait' && lane > 0;
         if (quiet) {
           context.globalAlpha *= 0.6;
-          context.fillStyle = palette.color(name);
+          context.fillStyle = palette.color(late ? name : 'soft');
         }
         const height = quiet ? 2 : place.height;
         context.fillRect(
@@ -73,7 +75,7 @@ export function drawLanes(frame: Frame, box: Box): void {
             paint(classOf(span), x, right - gap);
             if (right - x < 34 || place.height < 12) return;
             if (lane > 0 && spans.kind[span]! < 0) return;
-            const color = palette.color(kClasses[classes[span]!]!);
+            const color = palette.color(kWorkColors[classes[span]!]!);
             const dim = hits !== null && !hits.isHit[span];
             const ink = dim ? palette.color('soft') : palette.on(color);
             const room = fitting(right - x - 8, kFont);

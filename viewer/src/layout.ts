@@ -9,6 +9,8 @@ import {refusalPanel, summaryPanel} from './summary';
 
 export interface Parts {
   header: HTMLElement;
+  /** What part of the trace the pictures show. */
+  range: HTMLElement;
   timeline: HTMLElement;
   tables: HTMLElement;
   /** The panel at the side, and in it what is selected. */
@@ -111,7 +113,7 @@ export function layout(
          views.length > 1 ? h('p', {}, `trace ${'AB'[i]}`) : null)] :
       []);
   const main = h('main', {class: timed ? '' : 'untimed'}, ...refusals);
-  if (timed) main.append(parts.timeline);
+  if (timed) main.append(parts.range, parts.timeline);
   else if (refusals.length === 0) main.append(nothing(views[0]!));
   const rows = models.some(
       (model) => kTabs.some((tab) => model.data.tables[tab].rows > 0));

@@ -10,7 +10,6 @@ import {DataError} from './data';
 import {h} from './dom';
 import {clip} from './format';
 import {decodeState} from './hash';
-import {Keys} from './keys';
 import {applyTheme} from './palette';
 import {parse} from './parse';
 
@@ -67,7 +66,7 @@ async function start(): Promise<void> {
     const names = loaded.views.map((view) => clip(view.source, 80));
     document.title = `${names.join(' / ')} – castor trace`;
     const app = new App(loaded, root);
-    new Keys(app).listen();
+    app.keys.listen();
     window.castorViewer = app;
   } catch (error) {
     fail(root, error);

@@ -1,12 +1,12 @@
 // Device memory over time, stacked by category, below the budget's line and the
 // plan's curve.
 import type {Axis} from './axis';
-import {fitting, haloText} from './canvas';
+import {fitting} from './canvas';
 import type {Curve, Memory, Peak} from './data';
-import {clip, clipName, formatBytes} from './format';
+import {clipName, formatBytes} from './format';
 import {lowerBound} from './runs';
 import {byteTicks} from './scale';
-import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
+import {type Box, type Frame, drawSteps, gutter, kFont, within} from './track';
 
 /**
  * Points of a curve to draw: of those within one pixel the highest. The last
@@ -37,6 +37,9 @@ export function columns(
   }
 }
 
+/** Room above the curve for the names of its peak and of the budget. */
+export const kStrip = 17;
+
 export interface MemoryScale {
   /** Bytes at the top. */
   top: number;
@@ -61,26 +64,27 @@ export function memoryScale(
       top = Math.max(top, budget);
     }
   }
-  return {top: top > 0 ? top * 1.1 : 1};
+  return {top: top > 0 ? top * 1.03 : 1};
 }
 
 export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
   const {context, palette, model, axis, width} = frame;
   const {memory, categories, predictedMemory, run, peak} = model.data;
   const bottom = box.y + box.height;
+  const height = box.height - kStrip;
   const level = (bytes: number) =>
-      Math.round(bottom - bytes / scale.top * box.height);
+      Math.round(bottom - bytes / scale.top * height);
 
   context.font = palette.font(kFont);
   context.textBaseline = 'middle';
   context.textAlign = 'right';
-  for (const tick of byteTicks(scale.top, box.height / 30)) {
+  for (const tick of byteTicks(scale.top, height / 30)) {
     const y = level(tick.value);
     if (y < box.y + 4) continue;
     context.fillStyle = palette.color('faint');
-    context.fillRect(kGutter, y, width, 1);
+    context.fillRect(gutter, y, width, 1);
     context.fillStyle = palette.color('soft');
-    context.fillText(tick.label, kGutter - 6, y);
+    context.fillText(tick.label, gutter - 6, y);
   }
   within(frame, box, () => {
     drawSteps(frame, box);
@@ -103,8 +107,22 @@ export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
       }
     }
     drawPredicted(frame, predictedMemory, level);
-    drawBudget(frame, run?.deviceBudgetBytes ?? null, box, level, scale);
-    if (peak) drawPeak(frame, peak, box, level);
+    const room =
+        drawBudget(frame, run?.deviceBudgetBytes ?? null, box, level, scale);
+    const {start, end} = axis;
+    if (peak && peak.time >= start && peak.time <= end) {
+      drawPeak(frame, 'peak', peak, box, level, room);
+    } else if (places.length > 0) {
+      // Of the part that is shown.
+      let best = places[0]!;
+      for (let p = 3; p < places.length; p += 3) {
+        if (memory.total[places[p]!]! > memory.total[best]!) best = places[p]!;
+      }
+      drawPeak(frame, 'highest here', {
+        time: Math.max(start, memory.time[best]!), bytes: memory.total[best]!,
+        op: model.op(memory.step[best]!, memory.op[best]!)?.name ?? '',
+      }, box, level, room);
+    }
   });
 }
 
@@ -159,20 +177,15 @@ function drawPredicted(
   trace(palette.color('predicted'), 1);
 }
 
+/** Returns how much of the strip's width is left of the budget's name. */
 function drawBudget(
     frame: Frame, budget: number|null, box: Box,
-    level: (bytes: number) => number, scale: MemoryScale): void {
+    level: (bytes: number) => number, scale: MemoryScale): number {
   const {context, palette, width} = frame;
   const color = palette.color('budget');
-  context.textAlign = 'right';
-  context.font = palette.font(kFont);
   const inSight = budget !== null && budget <= scale.top;
-  const text = budget === null ? 'no budget' :
-      inSight                  ? `budget ${formatBytes(budget)}` :
-                                 `budget ${formatBytes(budget)} ↑`;
-  let y = box.y + 8;
   if (inSight) {
-    y = level(budget);
+    const y = level(budget);
     context.strokeStyle = color;
     context.lineWidth = 1.5;
     context.setLineDash([6, 4]);
@@ -181,36 +194,52 @@ function drawBudget(
     context.lineTo(width, y + 0.5);
     context.stroke();
     context.setLineDash([]);
-    y = y - box.y < 16 ? y + 9 : y - 8;
   }
-  haloText(context, text, width - 6, y, color, palette.color('panel'));
+  const text = budget === null ? 'no budget' :
+      inSight                  ? `budget ${formatBytes(budget)}` :
+                                 `budget ${formatBytes(budget)} ↑`;
+  context.font = palette.font(kFont);
+  context.textAlign = 'right';
+  context.fillStyle = color;
+  context.fillText(text, width - 4, box.y + kStrip / 2);
+  return width - 4 - context.measureText(text).width - 12;
 }
 
+/** A mark where the peak is, and in the strip above it what it is. */
 function drawPeak(
-    frame: Frame, peak: Peak, box: Box,
-    level: (bytes: number) => number): void {
+    frame: Frame, what: string, peak: Pick<Peak, 'time'|'bytes'|'op'>,
+    box: Box, level: (bytes: number) => number, room: number): void {
   const {context, palette, axis, width} = frame;
-  if (peak.time < axis.start || peak.time > axis.end) return;
-  const x = axis.pixel(peak.time, width);
-  const y = level(peak.bytes);
+  const x = Math.round(axis.pixel(peak.time, width));
+  const y = Math.max(level(peak.bytes), box.y + kStrip);
+  const size = `${what} ${formatBytes(peak.bytes)}`;
+  context.font = palette.font(kFont);
+  // The operator's name, if enough of it has room to be of use.
+  const widthOf = (text: string) => context.measureText(text).width;
+  let letters = fitting(room - widthOf(`${size}  `), kFont);
+  let text = size;
+  for (; letters >= Math.min(24, peak.op.length); letters--) {
+    const whole = `${size}  ${clipName(peak.op, letters)}`;
+    if (widthOf(whole) > room) continue;
+    text = whole;
+    break;
+  }
+  const wide = widthOf(text);
+  const left = Math.max(2, Math.min(x - wide / 2, room - wide));
   context.fillStyle = palette.color('text');
+  context.textAlign = 'left';
+  context.fillText(text, left, box.y + kStrip / 2);
+  // From the name to the curve, where they are apart.
+  context.fillRect(x, box.y + kStrip - 2, 1, y - box.y - kStrip);
   context.strokeStyle = palette.color('panel');
   context.lineWidth = 1.5;
   context.beginPath();
-  context.moveTo(x, y - 1);
-  context.lineTo(x - 5, y - 9);
-  context.lineTo(x + 5, y - 9);
+  context.moveTo(x + 0.5, y - 1);
+  context.lineTo(x - 4.5, y - 8);
+  context.lineTo(x + 5.5, y - 8);
   context.closePath();
   context.stroke();
   context.fill();
-  const text =
-      clip(`peak ${formatBytes(peak.bytes)}`, 40) + '  ' +
-      clipName(peak.op, Math.min(60, fitting(width / 2, kFont)));
-  const left = x > width * 0.6;
-  context.textAlign = left ? 'right' : 'left';
-  haloText(
-      context, text, left ? x - 9 : x + 9, Math.max(box.y + 7, y - 7),
-      palette.color('text'), palette.color('panel'));
 }
 
 /** The point whose value holds at a time; -1: before the first. */

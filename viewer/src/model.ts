@@ -1,7 +1,7 @@
 // A view with what the pictures ask of it: its rows, its extent, and who is
 // who.
 import type {Range} from './axis';
-import type {Op, Plan, Program, ViewData} from './data';
+import {kPauses, type Op, type Plan, type Program, type ViewData} from './data';
 import {group, lowerBound, type Row} from './runs';
 
 /** More rows than this are not drawn: nobody could tell them apart. */
@@ -19,6 +19,8 @@ export interface NextUse {
 
 export class Model {
   readonly extent: Range;
+  /** What is shown at first: a typical step, or all where there is none. */
+  readonly home: Range;
   /** Where comparisons put this view's zero. */
   readonly origin: number;
   readonly lanes: Row[];
@@ -42,9 +44,11 @@ export class Model {
     this.chunkCount = Math.min(chunks, kMaxChunks);
     this.chunkRows =
         group(residency.chunk, this.chunkCount, residency.start, residency.end);
-    const settled = data.steps.find(
-        (step) => step.step > 0 && !data.plans[step.plan]?.warmup);
-    this.origin = settled?.start ?? this.extent.start;
+    const typical = data.steps[data.summary?.medianStep ?? -1];
+    this.home = typical && typical.end > typical.start ?
+        {start: typical.start, end: typical.end} :
+        this.extent;
+    this.origin = this.home.start;
   }
 
   /** There is something to draw on a time axis. */
@@ -70,6 +74,11 @@ export class Model {
 
   isWait(span: number): boolean {
     return this.data.spans.kind[span]! < 0;
+  }
+
+  /** The program did something itself, which is no work of the stream's. */
+  isPause(span: number): boolean {
+    return kPauses.has(this.kindName(span));
   }
 
   kindName(span: number): string {
@@ -108,6 +117,30 @@ export class Model {
     const of = this.data.steps[step];
     if (!of) return 'no step';
     return of.step > 0 ? `step ${of.step}` : 'evaluation';
+  }
+
+  /** What steps a range shows: "step 4", "steps 4 to 6 of 8", "all". */
+  rangeName({start, end}: Range): string {
+    if (start <= this.extent.start && end >= this.extent.end) {
+      return 'whole trace';
+    }
+    const least = (end - start) / 1e3;
+    const {steps} = this.data;
+    const shown = [...steps.keys()].filter(
+        (i) => steps[i]!.start < end - least && steps[i]!.end > start + least);
+    if (shown.length === 0) return 'between steps';
+    const first = shown[0]!;
+    const last = shown.at(-1)!;
+    const whole = this.home.start === start && this.home.end === end;
+    const name = this.stepName(first);
+    if (first === last) {
+      const part = steps[first]!;
+      return whole && this.data.summary!.steps > 1 ? `${name} (typical)` :
+          start > part.start + least || end < part.end - least ?
+                                                     `part of ${name}` :
+                                                     name;
+    }
+    return `${name} to ${this.stepName(last)}`;
   }
 
   stepAt(time: number): number {

@@ -1,4 +1,5 @@
 // The colours of palette.css for canvases, which know no style sheets.
+import {kPauses} from './data';
 import type {Theme} from './hash';
 
 export interface Palette {
@@ -28,6 +29,7 @@ export function workColorName(kind: string, phase: string): string {
   if (kind === 'operator') {
     return phase === 'backward' || phase === 'optimizer' ? phase : 'forward';
   }
+  if (kPauses.has(kind)) return 'pause';
   return kKnownKinds.has(kind) ? kind : 'other';
 }
 

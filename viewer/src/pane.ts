@@ -5,13 +5,17 @@ import {fitting, Surface} from './canvas';
 import {h} from './dom';
 import {clip} from './format';
 import type {Selection} from './hash';
-import {drawLanes, laneAt, laneBox, outline} from './lanes_track';
+import {
+  drawLanes, kWorkColors, laneAt, laneBox, outline,
+} from './lanes_track';
 import {drawMemory, type MemoryScale, pointAt} from './memory_track';
 import type {Model} from './model';
-import type {Palette} from './palette';
+import {
+  kCategoryColors, type Palette, stateColorName, workColorName,
+} from './palette';
 import {chunkAt, drawResidency, mostHeight, rowHeight} from './residency_track';
 import type {Hits} from './search';
-import {type Box, type Frame, kFont, kGutter, shifted} from './track';
+import {type Box, type Frame, gutter, kFont, shifted} from './track';
 
 const kHeading = 18;
 /** In place of a heading, where one view's are enough for both. */
@@ -36,12 +40,16 @@ export class Pane {
   private lanesBox: Box = {y: 0, height: 0};
   private residencyBox: Box = {y: 0, height: 0};
   private readonly between: number;
+  private readonly legends: Legend[];
   width = 0;
+  /** With the names beside the pictures. */
+  pageWidth = 0;
 
   constructor(
       readonly model: Model, readonly view: number, readonly origin: number,
       private readonly title: string, onScroll: () => void) {
     this.between = view === 0 ? kHeading : kGap;
+    this.legends = legendsOf(model);
     this.filler = h('div');
     this.scroller = h(
         'div', {class: 'rows-scroll', tabindex: -1, scroll: onScroll},
@@ -59,7 +67,9 @@ export class Pane {
 
   /** The part of the height that is no picture. */
   get headings(): number {
-    return (this.title ? kHeading : 0) + 3 * this.between;
+    return this.legends.reduce(
+        (sum, {entries, title}) => sum + this.headingHeight(entries, title),
+        this.title ? kHeading : 0);
   }
 
   get scroll(): number {
@@ -83,21 +93,23 @@ export class Pane {
   layout(width: number, height: number): void {
     this.base.resize(width, height);
     this.overlay.resize(width, height);
-    this.width = Math.max(10, width - kGutter - kScrollbar);
+    this.width = Math.max(10, width - gutter - kScrollbar);
     const lanes = Math.max(1, this.model.data.streams.length);
     const top = this.title ? kHeading : 0;
     const room = height - this.headings;
     const lane = Math.max(14, Math.min(27, room * 0.26 / lanes));
     const lanesHeight = Math.round(lane * lanes);
     // Memory takes what the chunks' rows, at their most, leave.
+    const [first, second, third] = this.legends.map(
+        ({entries, title}) => this.headingHeight(entries, title));
     const rest = room - lanesHeight - mostHeight(this.model.chunkCount) - 8;
     const memory = Math.round(
         Math.min(room * 0.5, Math.max(50, room * 0.34, rest)));
-    this.memoryBox = {y: top + this.between, height: memory};
+    this.memoryBox = {y: top + first!, height: memory};
     this.lanesBox = {
-      y: this.memoryBox.y + memory + this.between, height: lanesHeight,
+      y: this.memoryBox.y + memory + second!, height: lanesHeight,
     };
-    const y = this.lanesBox.y + lanesHeight + this.between;
+    const y = this.lanesBox.y + lanesHeight + third!;
     this.residencyBox = {y, height: Math.max(10, height - y - 2)};
     this.scroller.style.top = `${y}px`;
     this.scroller.style.height = `${this.residencyBox.height}px`;
@@ -124,7 +136,7 @@ export class Pane {
   draw(state: PaneState): void {
     this.base.clear();
     const frame = this.frame(state, this.base);
-    const {context, palette, model} = frame;
+    const {context, palette} = frame;
     if (this.title) {
       context.fillStyle = palette.color('sunken');
       context.fillRect(0, 0, this.base.width, kHeading - 1);
@@ -135,71 +147,67 @@ export class Pane {
       context.fillText(
           clip(this.title, fitting(this.base.width - 10, 12)), 6, 9);
     }
-    const {data} = model;
-    this.heading(frame, this.memoryBox, 'device memory', [
-      ...data.categories.map(
-          (name, i): Entry => ({name, color: palette.category(i)})),
-      ...(data.predictedMemory.time.length > 0 ?
-              [{name: 'plan', color: palette.color('predicted'), line: true}] :
-              []),
-    ]);
+    const boxes = [this.memoryBox, this.lanesBox, this.residencyBox];
+    this.legends.forEach(
+        (legend, i) => this.heading(frame, boxes[i]!, legend));
     drawMemory(frame, this.memoryBox, state.memoryScale);
-    const kinds: [string, string][] = [
-      ['forward', 'forward'], ['backward', 'backward'], ['fetch', 'fetch'],
-      ['copy back', 'copy_back'], ['reduce', 'reduce'], ['update', 'update'],
-      ['wait', 'wait'],
-    ];
-    this.heading(
-        frame, this.lanesBox, 'streams',
-        kinds.map(([name, color]): Entry => ({
-                    name, color: name === 'wait' ?
-                        palette.waitPattern(context) :
-                        palette.color(color),
-                  })));
     drawLanes(frame, this.lanesBox);
-    this.heading(
-        frame, this.residencyBox, `chunks (${model.chunkCount})`,
-        data.states.map((s): Entry => ({
-                          name: s.name, color: palette.state(s.name),
-                          thin: s.tier === 'host',
-                        })));
     drawResidency(frame, this.residencyBox, this.scroll);
   }
 
-  private heading(
-      frame: Frame, below: Box, title: string, entries: Entry[]): void {
+  private heading(frame: Frame, below: Box, {title, entries}: Legend): void {
     const {context, palette} = frame;
+    const top = below.y - this.headingHeight(entries, title);
     context.fillStyle = palette.color('line');
-    context.fillRect(0, below.y - this.between, this.base.width, 1);
+    context.fillRect(0, top, this.base.width, 1);
     if (this.between < kHeading) return;
-    const y = below.y - kHeading / 2 + 1;
     context.textBaseline = 'middle';
     context.textAlign = 'left';
     context.font = `600 ${palette.font(kFont)}`;
     context.fillStyle = palette.color('text');
-    context.fillText(title, 6, y);
+    context.fillText(title, 6, top + kHeading / 2 + 1);
     context.font = palette.font(kFont);
-    let x = kGutter;
-    for (const entry of entries) {
-      const name = clip(entry.name.replaceAll('_', ' '), 30);
-      const wide = context.measureText(name).width;
-      if (x + wide + 30 > this.base.width) break;
-      context.fillStyle = entry.color;
+    for (const {entry, x, row} of this.places(entries, title)) {
+      const y = top + (row + 0.5) * kHeading + 1;
+      context.fillStyle = entry.color === 'wait' ?
+          palette.waitPattern(context) :
+          palette.color(entry.color);
       const tall = entry.line ? 2 : entry.thin ? 4 : 9;
       context.fillRect(x, y - tall / 2, entry.line ? 14 : 9, tall);
-      x += entry.line ? 18 : 13;
       context.fillStyle = palette.color('soft');
-      context.fillText(name, x, y);
-      x += wide + 14;
+      context.fillText(entry.name, x + (entry.line ? 18 : 13), y);
     }
+  }
+
+  /** Where a legend's entries stand: in as many rows as they take. */
+  private places(entries: Entry[], title: string):
+      {entry: Entry, x: number, row: number}[] {
+    let x = Math.max(gutter, 1.15 * textWidth(title) + 16);
+    let row = 0;
+    return entries.map((entry) => {
+      const wide = textWidth(entry.name) + (entry.line ? 32 : 27);
+      if (x + wide > this.pageWidth && x > 6) {
+        x = 6;
+        row++;
+      }
+      const place = {entry, x, row};
+      x += wide;
+      return place;
+    });
+  }
+
+  private headingHeight(entries: Entry[], title: string): number {
+    if (this.between < kHeading) return this.between;
+    const last = this.places(entries, title).at(-1);
+    return kHeading * ((last?.row ?? 0) + 1);
   }
 
   /** What is at a point of the pane; null: nothing. */
   hit(x: number, y: number, axis: Axis): Selection|null {
     const own = shifted(axis, this.origin);
     const {model, view} = this;
-    const inPlot = x >= kGutter && x <= kGutter + this.width;
-    const time = own.time(x - kGutter, this.width);
+    const inPlot = x >= gutter && x <= gutter + this.width;
+    const time = own.time(x - gutter, this.width);
     if (inPlot && inside(this.memoryBox, y)) {
       const index = pointAt(model.data.memory, time);
       return index < 0 ? null : {kind: 'memory', view, index};
@@ -229,7 +237,7 @@ export class Pane {
     const frame = this.frame(state, this.overlay);
     const {context, palette, axis, width} = frame;
     context.save();
-    context.translate(kGutter, 0);
+    context.translate(gutter, 0);
     context.beginPath();
     context.rect(0, 0, width, this.overlay.height);
     context.clip();
@@ -306,9 +314,59 @@ export class Pane {
 
 interface Entry {
   name: string;
-  color: string|CanvasPattern;
+  /** In palette.css. */
+  color: string;
   thin?: boolean;
   line?: boolean;
+}
+
+interface Legend {
+  title: string;
+  entries: Entry[];
+}
+
+/** About how wide a text is in a legend. */
+function textWidth(text: string): number {
+  return text.length * kFont * 0.56;
+}
+
+/** What the colours mean of all that is in the view. */
+function legendsOf(model: Model): Legend[] {
+  const {data} = model;
+  const {memory, categories, spans, residency, states} = data;
+  const n = categories.length;
+  const held = new Set<number>();
+  memory.bytes.forEach((bytes, i) => bytes > 0 && held.add(i % n));
+  const done = new Set<string>();
+  for (let i = 0; i < spans.count; i++) {
+    done.add(workColorName(model.kindName(i), model.phase(i)));
+  }
+  const been = new Set(residency.state);
+  const entry = (name: string, color: string): Entry =>
+      ({name: clip(name.replaceAll('_', ' '), 30), color});
+  const plan = data.predictedMemory.time.length > 0;
+  return [
+    {
+      title: 'device memory',
+      entries: [
+        ...[...categories.keys()].filter((c) => held.has(c)).map(
+            (c) => entry(categories[c]!, `category-${c % kCategoryColors}`)),
+        ...(plan ? [{name: 'plan', color: 'predicted', line: true}] : []),
+      ],
+    },
+    {
+      title: 'streams',
+      entries: kWorkColors.filter((name) => done.has(name)).map(
+          (name) => entry(name, name)),
+    },
+    {
+      title: `chunks (${model.chunkCount})`,
+      entries: [...states.keys()].filter((i) => been.has(i)).map((i) => ({
+        ...entry(states[i]!.name, stateColorName(states[i]!.name)),
+        thin: states[i]!.tier === 'host',
+      })),
+    },
+  ];
 }
 
 function inside(box: Box, y: number): boolean {

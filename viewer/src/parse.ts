@@ -97,8 +97,8 @@ function parseView(from: Reader): ViewData {
     peak: parsePeak(from.at('peak')),
     residency: parseResidency(from.at('residency'), states.length),
     tables: {
-      operators: table('operators'), chunks: table('chunks'),
-      waits: table('waits'), steps: stepTable(steps), blocks: table('blocks'),
+      modules: table('modules'), operators: table('operators'),
+      chunks: table('chunks'), waits: table('waits'), steps: stepTable(steps), blocks: table('blocks'),
     },
     summary: parseSummary(from.at('summary')),
     refusal: parseRefusal(from.at('refusal')),
@@ -135,12 +135,14 @@ function parseProgram(from: Reader): Program {
     const peak = column('non_model_peak_bytes');
     const workspace = column('workspace_bytes');
     const kept = column('kept_bytes');
+    const flops = column('flops');
     const chunks = lists('chunks');
     const writes = lists('writes');
     names.forEach((name, i) => result.push({
       name, kind: kind[i] ?? '', phase: phase[i] ?? '',
       shapes: shapes[i] ?? '', nonModelPeakBytes: peak[i]!,
-      workspaceBytes: workspace[i]!, keptBytes: Math.max(0, kept[i]!), chunks: chunks[i] ?? [],
+      workspaceBytes: workspace[i]!, flops: Math.max(0, flops[i]!),
+      keptBytes: Math.max(0, kept[i]!), chunks: chunks[i] ?? [],
       writes: writes[i] ?? [],
     }));
   }
@@ -348,6 +350,7 @@ function parseSummary(from: Reader): ViewData['summary'] {
   if (from.absent) return null;
   const number = (key: string) => from.at(key).number();
   return {
+    medianStep: from.at('median_step').number(-1), flops: number('flops'),
     steps: number('steps'), stepNs: number('step_ns'),
     computeNs: number('compute_ns'), copyNs: number('copy_ns'),
     optimizerNs: number('optimizer_ns'), networkNs: number('network_ns'),

@@ -3,7 +3,7 @@
 // that fetches and evictions show as edges.
 import {fitting} from './canvas';
 import {clipName} from './format';
-import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
+import {type Box, type Frame, drawSteps, gutter, kFont, within} from './track';
 
 const kLeastRow = 3;
 const kMostRow = 22;
@@ -80,7 +80,7 @@ export function drawResidency(frame: Frame, box: Box, scroll: number): void {
 
   context.save();
   context.beginPath();
-  context.rect(0, box.y, kGutter, box.height);
+  context.rect(0, box.y, gutter, box.height);
   context.clip();
   context.font = palette.font(Math.min(kFont, Math.max(9, height)));
   context.textBaseline = 'middle';
@@ -91,21 +91,22 @@ export function drawResidency(frame: Frame, box: Box, scroll: number): void {
     const covered = !selected && frame.selectedChunk >= 0 &&
         Math.abs(chunk - frame.selectedChunk) * height < kFont;
     if (chunk % every !== 0 && !selected || covered) continue;
-    const y = box.y + chunk * height - scroll + bar / 2 + 0.5;
+    // The topmost number is not cut by the edge.
+    const y = Math.max(box.y + 5, box.y + chunk * height - scroll + bar / 2 + 0.5);
     if (selected || hit) {
       const tall = Math.max(bar + 1, selected ? kFont : 1);
       context.fillStyle = palette.color(selected ? 'accent' : 'hover');
-      context.fillRect(0, y - tall / 2, kGutter - 3, tall);
+      context.fillRect(0, y - tall / 2, gutter - 3, tall);
     }
     context.fillStyle =
         palette.color(selected ? 'on-accent' : hit ? 'text' : 'soft');
     context.textAlign = 'right';
-    context.fillText(String(chunk), kGutter - 7, y);
+    context.fillText(String(chunk), gutter - 7, y);
     if (every === 1) {
       context.textAlign = 'left';
       const name = model.parameters(chunk)[0] ?? '';
       context.fillText(
-          clipName(name, fitting(kGutter - 34, kFont)), 4, y);
+          clipName(name, fitting(gutter - 34, kFont)), 4, y);
     }
   }
   context.restore();

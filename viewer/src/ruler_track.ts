@@ -5,7 +5,7 @@ import {clip} from './format';
 import type {Model} from './model';
 import type {Palette} from './palette';
 import {timeTicks} from './scale';
-import {type Box, kFont, kGutter, shifted} from './track';
+import {type Box, kFont, gutter, shifted} from './track';
 
 export interface RulerFrame {
   context: CanvasRenderingContext2D;
@@ -24,12 +24,12 @@ export function drawRuler(frame: RulerFrame, box: Box): void {
   context.fillStyle = palette.color('soft');
   context.textAlign = 'right';
   context.fillText(
-      base ? `from ${clip(base, 18)}` : 'time', kGutter - 6, box.y + 9);
+      base ? `from ${clip(base, 18)}` : 'time', gutter - 6, box.y + 9);
   context.save();
   context.beginPath();
-  context.rect(kGutter, box.y, width, box.height);
+  context.rect(gutter, box.y, width, box.height);
   context.clip();
-  context.translate(kGutter, 0);
+  context.translate(gutter, 0);
   context.textAlign = 'left';
   for (const tick of ticks) {
     const x = Math.round(axis.pixel(tick.value, width));
@@ -66,6 +66,7 @@ export function usage(model: Model, extent: {start: number, end: number},
   for (const span of model.lanes[0]?.items ?? []) {
     const from = Math.max(0, (spans.start[span]! - extent.start) * scale);
     const to = Math.min(pixels, (spans.end[span]! - extent.start) * scale);
+    if (model.isPause(span)) continue;
     const which = model.isWait(span) ? 1 : 0;
     for (let p = Math.floor(from); p < to; p++) {
       result[2 * p + which]! += Math.min(to, p + 1) - Math.max(from, p);
@@ -81,29 +82,29 @@ export function drawOverview(
   context.textBaseline = 'middle';
   context.textAlign = 'right';
   context.fillStyle = palette.color('soft');
-  context.fillText('overview', kGutter - 6, box.y + box.height / 2);
+  context.fillText('overview', gutter - 6, box.y + box.height / 2);
   const height = Math.floor(box.height / shares.length) - 1;
   shares.forEach((share, i) => {
     const y = box.y + i * (height + 1);
     context.fillStyle = palette.color('faint');
-    context.fillRect(kGutter, y, width, height);
+    context.fillRect(gutter, y, width, height);
     for (let p = 0; 2 * p < share.length; p++) {
       const wait = Math.min(1, share[2 * p + 1]!) * height;
       const work = Math.min(1, share[2 * p]!) * height;
       context.fillStyle = palette.color('forward');
-      context.fillRect(kGutter + p, y + height - work, 1, work);
+      context.fillRect(gutter + p, y + height - work, 1, work);
       context.fillStyle = palette.color('wait');
-      context.fillRect(kGutter + p, y + height - work - wait, 1, wait);
+      context.fillRect(gutter + p, y + height - work - wait, 1, wait);
     }
   });
   const {extent} = axis;
   const whole = extent.end - extent.start;
-  const x = kGutter + (axis.start - extent.start) / whole * width;
-  const right = kGutter + (axis.end - extent.start) / whole * width;
+  const x = gutter + (axis.start - extent.start) / whole * width;
+  const right = gutter + (axis.end - extent.start) / whole * width;
   context.fillStyle = palette.color('page');
   context.globalAlpha = 0.72;
-  context.fillRect(kGutter, box.y, x - kGutter, box.height);
-  context.fillRect(right, box.y, kGutter + width - right, box.height);
+  context.fillRect(gutter, box.y, x - gutter, box.height);
+  context.fillRect(right, box.y, gutter + width - right, box.height);
   context.globalAlpha = 1;
   context.strokeStyle = palette.color('accent');
   context.lineWidth = 1.5;

@@ -22,13 +22,23 @@ export interface Hits {
   ops: Set<string>;
 }
 
-/** All words of the query must be in a name, in any order, in any case. */
+/**
+ * All words of the query must be in a name, in any order, in any case. A star
+ * stands for a part of a name: "h.*.attn/forward" is found in every block.
+ */
 export function matcher(query: string): (name: string) => boolean {
   const words = query.toLowerCase().split(/\s+/).filter((w) => w.length > 0);
   if (words.length === 0) return () => false;
+  const tests = words.map((word) => {
+    if (!word.includes('*')) return (name: string) => name.includes(word);
+    const parts = word.split(/\*+/).map(
+        (part) => part.replace(/[\\^$.|?+()[\]{}]/g, '\\$&'));
+    const pattern = new RegExp(parts.join('[^./\\s]*'));
+    return (name: string) => pattern.test(name);
+  });
   return (name) => {
     const lower = name.toLowerCase();
-    return words.every((word) => lower.includes(word));
+    return tests.every((test) => test(lower));
   };
 }
 

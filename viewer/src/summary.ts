@@ -3,7 +3,8 @@
 import {h, swatch} from './dom';
 import type {Refusal, Run, Summary} from './data';
 import {
-  formatAs, formatBytes, formatChange, formatCount, formatShare, formatTime,
+  formatAs, formatBytes, formatChange, formatCount, formatFlops, formatShare,
+  formatTime,
 } from './format';
 
 const kParts: {
@@ -120,6 +121,11 @@ export function summaryPanel(
       split, ...lines,
       line('plan foresaw', formatTime(summary.predictedStepNs),
            `actual ${formatChange(summary.stepNs, summary.predictedStepNs)}`),
+      summary.flops > 0 && summary.computeNs > 0 ?
+          line('computes', formatFlops(summary.flops),
+               `at ${formatFlops(summary.flops / summary.computeNs * 1e9)}/s`, '',
+               'floating-point operations of a step, from its shapes') :
+          null,
       h('div', {class: 'gap'}),
       line('to the device', formatBytes(h2dBytes), moved),
       line('the least', formatBytes(leastH2dBytes), 'that any plan moves'),

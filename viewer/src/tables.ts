@@ -41,6 +41,7 @@ export class Tables {
   private readonly spacer: HTMLElement;
   private readonly rows: HTMLElement;
   private readonly switcher: HTMLElement;
+  private readonly narrow = matchMedia('(max-width: 720px)');
   private state: TableState|null = null;
   private current = 0;
   private rowHeight = kRowHeight;
@@ -62,6 +63,9 @@ export class Tables {
         h('div', {class: 'bar'}, this.tabs, this.switcher, this.count),
         h('div', {class: 'grid', role: 'grid'}, this.head, this.body));
     new ResizeObserver(() => this.fill()).observe(this.body);
+    this.narrow.addEventListener('change', () => {
+      if (this.state) this.show(this.state);
+    });
   }
 
   show(state: TableState): void {
@@ -125,7 +129,7 @@ export class Tables {
   }
 
   private showHead({tab, sort, model}: TableState): void {
-    const columns = columnsOf(tab, model);
+    const columns = columnsOf(tab, model, this.narrow.matches);
     const focused = (document.activeElement as HTMLElement|null)
                         ?.dataset['column'];
     this.head.style.gridTemplateColumns = this.template(columns);
@@ -161,7 +165,7 @@ export class Tables {
     if (!state) return;
     const {model, tab} = state;
     const table = model.data.tables[tab];
-    const columns = columnsOf(tab, model);
+    const columns = columnsOf(tab, model, this.narrow.matches);
     const template = this.template(columns);
     // The first row is an even one, for the stripes of even rows.
     const first = Math.max(
@@ -178,10 +182,12 @@ export class Tables {
         const value = table.columns[column.key]?.[row];
         const text = value === undefined ? '' :
             clip(column.format(value, model), 300);
-        return h('div', {
+        const cell = h('div', {
           role: 'gridcell', class: column.text ? 'text' : 'number',
           title: column.text && text.length > 20 ? text : undefined,
-        }, text);
+        }, column.tail ? h('bdi', {dir: 'ltr'}, text) : text);
+        cell.classList.toggle('tail', column.tail === true);
+        return cell;
       });
       const element = h('div', {
         class: at === this.current ? 'row current' : 'row',

@@ -11,7 +11,7 @@ import {type Palette, readPalette} from './palette';
 import {Pane, type PaneState} from './pane';
 import {drawOverview, drawRuler, type RulerFrame, usage} from './ruler_track';
 import type {Hits} from './search';
-import {kGutter} from './track';
+import {gutter, setGutter} from './track';
 
 const kOverviewHeight = 24;
 const kRulerHeight = 32;
@@ -49,7 +49,7 @@ export class Timeline {
       private readonly models: Model[],
       private readonly events: TimelineEvents) {
     const both = models.length > 1;
-    // Two runs are laid over each other where their settled steps begin.
+    // Two runs are laid over each other where their typical steps begin.
     const origins = models.map((model) => both ? model.origin : 0);
     const extent = {start: Infinity, end: -Infinity};
     models.forEach((model, i) => {
@@ -60,7 +60,14 @@ export class Timeline {
     if (!(extent.end > extent.start)) {
       Object.assign(extent, {start: 0, end: 1e6});
     }
-    this.axis = new Axis(extent);
+    const homes = models.filter((model) => model.hasTime)
+                      .map(({home, origin}) => both ?
+                          {start: home.start - origin, end: home.end - origin} :
+                          home);
+    this.axis = new Axis(extent, homes.length === 0 ? extent : {
+      start: Math.min(...homes.map((home) => home.start)),
+      end: Math.max(...homes.map((home) => home.end)),
+    });
     this.scale = memoryScale(models.map((model) => model.data));
     this.palette = readPalette();
     this.panes = models.map((model, i) => new Pane(
@@ -104,9 +111,11 @@ export class Timeline {
   private resize(): void {
     const {clientWidth, clientHeight} = this.element;
     if (clientWidth === 0 || clientHeight === 0) return;
+    setGutter(clientWidth);
     this.ruler.resize(clientWidth, kOverviewHeight + kRulerHeight);
     const room = clientHeight - kOverviewHeight - kRulerHeight;
     // Pictures of one height, whichever pane carries the headings.
+    for (const pane of this.panes) pane.pageWidth = clientWidth;
     const headings = this.panes.reduce((sum, pane) => sum + pane.headings, 0);
     const each = (room - headings) / this.panes.length;
     for (const pane of this.panes) {
@@ -152,7 +161,7 @@ export class Timeline {
   }
 
   private timeAt(x: number): number {
-    return this.axis.time(x - kGutter, this.width);
+    return this.axis.time(x - gutter, this.width);
   }
 
   private listenToPane(pane: Pane): void {
@@ -182,7 +191,7 @@ export class Timeline {
         }
         return;
       }
-      this.cursor = x >= kGutter ? this.timeAt(x) : null;
+      this.cursor = x >= gutter ? this.timeAt(x) : null;
       this.hovered = pane.hit(x, y, this.axis);
       canvas.style.cursor = this.hovered ? 'pointer' : 'default';
       this.events.hover(this.hovered, event.clientX, event.clientY);
@@ -221,7 +230,7 @@ export class Timeline {
     });
     canvas.addEventListener('wheel', (event) => {
       event.preventDefault();
-      const rows = event.altKey || event.offsetX < kGutter;
+      const rows = event.altKey || event.offsetX < gutter;
       if (rows && pane.inRows(event.offsetY)) pane.scrollRows(event.deltaY);
       else this.wheel(event);
     }, {passive: false});
@@ -266,7 +275,7 @@ export class Timeline {
     const center = (event: PointerEvent) => {
       const {start, end} = this.axis.extent;
       const time =
-          start + (event.offsetX - kGutter) / this.width * (end - start);
+          start + (event.offsetX - gutter) / this.width * (end - start);
       this.axis.set(time - this.axis.span / 2, time + this.axis.span / 2);
       this.moved();
     };
@@ -287,7 +296,7 @@ export class Timeline {
     canvas.addEventListener('pointerup', (event) => {
       if (dragging === 'ruler') {
         const wide = Math.abs(this.axis.pixel(from, this.width) -
-                              (event.offsetX - kGutter)) >= kClick;
+                              (event.offsetX - gutter)) >= kClick;
         if (!wide) this.band = null;
         this.zoomToBand();
       }

@@ -5,8 +5,11 @@ import type {Model} from './model';
 import type {Palette} from './palette';
 import type {Hits} from './search';
 
-/** Room for names left of the time axis. */
-export const kGutter = 124;
+/** Room for names left of the time axis: less where the page is narrow. */
+export let gutter = 124;
+export function setGutter(pageWidth: number): void {
+  gutter = pageWidth < 560 ? 96 : 124;
+}
 export const kFont = 11;
 
 export interface Box {
@@ -40,9 +43,9 @@ export function within(frame: Frame, box: Box, draw: () => void): void {
   const {context, width} = frame;
   context.save();
   context.beginPath();
-  context.rect(kGutter, box.y, width, box.height);
+  context.rect(gutter, box.y, width, box.height);
   context.clip();
-  context.translate(kGutter, 0);
+  context.translate(gutter, 0);
   draw();
   context.restore();
 }

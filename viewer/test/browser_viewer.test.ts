@@ -6,7 +6,7 @@ import {after, before, describe, it} from 'node:test';
 import {formatBytes, formatCount, formatTime} from '../src/format';
 import * as fixtures from './fixtures';
 import {
-  close, color, open, type Opened, pixels, places, settle, shown, startBrowser,
+  close, color, ofAll, open, type Opened, pixels, places, settle, shown, startBrowser,
   stopBrowser, tableRows, textOf,
 } from './harness';
 
@@ -17,7 +17,7 @@ after(stopBrowser);
 async function using(
     data: unknown, hash: string, then: (opened: Opened) => Promise<void>,
     scheme: 'light'|'dark' = 'light'): Promise<void> {
-  const opened = await open(data, {hash, scheme});
+  const opened = await open(data, {hash: ofAll(hash), scheme});
   await then(opened);
   await close(opened);
 }
@@ -32,7 +32,7 @@ function spansWhere(test: (i: number) => boolean): number[] {
 }
 
 describe('Pictures', () => {
-  it('show the whole trace first', () => using(normal, '', async ({page}) => {
+  it('show the whole trace', () => using(normal, '', async ({page}) => {
        const {start, end} = await shown(page);
        assert.equal(start, view.steps[0].start_ns);
        assert.equal(end, view.steps[3].end_ns);
@@ -166,7 +166,7 @@ describe('Summary', () => {
          assert.match(text, /blocks kept\s*2 of 6\s*4.00 MiB/);
          assert.match(text, /by the host\s*2 of 6\s*4.00 MiB/);
          assert.match(text, /made again\s*2 of 6\s*spares 4.00 MiB/);
-         await page.keyboard.press('5');
+         await page.keyboard.press('6');
          const rows = await tableRows(page);
          assert.equal(rows.length, 6);
          assert.deepEqual(
@@ -338,10 +338,12 @@ describe('Hostile names', () => {
   it('run no script and make no markup', () => using(
        {views: [fixtures.makeHostile()]}, 'sel=span.0.12&q=script',
        async ({page}) => {
-         for (const tab of ['operators', 'chunks', 'waits', 'steps',
+         for (const tab of ['modules', 'operators', 'chunks', 'waits', 'steps',
                             'blocks']) {
            await page.locator(`[data-tab=${tab}]`).click();
            await page.locator('.row').first().click();
+           // A module's row searches its operators.
+           await page.getByRole('searchbox').fill('script');
          }
          await page.getByRole('searchbox').fill('window.hacked');
          await page.keyboard.press('Enter');

@@ -38,6 +38,9 @@ export function makeEmpty(): any {
     predicted_memory: {time: [], bytes: []}, peak: null,
     residency: {chunk: [], start: [], end: [], state: []}, states: kStates,
     tables: {
+      modules: {pattern: [], module: [], kind: [], phase: [], operators: [],
+                count: [], total_ns: [], max_ns: [], share: [], flops: [],
+                flops_per_s: [], peak_bytes: [], wait_ns: []},
       operators: {name: [], program: [], moment: [], phase: [], kind: [],
                   shapes: [], count: [], total_ns: [], mean_ns: [], max_ns: [],
                   peak_bytes: [], non_model_peak_bytes: [], wait_ns: []},
@@ -96,6 +99,8 @@ export function makeHostile(): any {
       chunk.parameters = chunk.parameters.map(spoil);
     }
   }
+  view.tables.modules.module = view.tables.modules.module.map(spoil);
+  view.tables.modules.pattern = view.tables.modules.pattern.map(spoil);
   view.tables.operators.name = view.tables.operators.name.map(spoil);
   view.tables.operators.total_ns[0] = Number.MAX_SAFE_INTEGER;
   view.tables.chunks.parameters = view.tables.chunks.parameters.map(spoil);
@@ -132,6 +137,38 @@ export function makeMoving(): any {
   });
   for (const step of view.steps) Object.assign(step, {moves: 4, move_ns: 70_000});
   view.tables.blocks = undefined;
+  return view;
+}
+
+/** Plans are made, and a checkpoint written, before its last step. */
+export function makePausing(): any {
+  const view = makeView({source: 'pausing.trace'});
+  const last = view.steps[3];
+  const by = 30_000_000;
+  const late = (time: number) => time >= last.start_ns ? time + by : time;
+  const {spans, strings} = view;
+  const at = spans.start.findIndex((time: number) => time >= last.start_ns);
+  for (const key of ['start', 'end']) spans[key] = spans[key].map(late);
+  spans.cause = spans.cause.map((i: number) => i >= at ? i + 2 : i);
+  const add = (kind: string, from: number, to: number, label: string) => ({
+    stream: 0, kind: kKinds.indexOf(kind), step: -1, moment: -1, chunk: -1,
+    start: last.start_ns + from, end: last.start_ns + to,
+    label: strings.push(label) - 1, bytes: 0, because: -1, cause: -1,
+    note: strings.push(`the program is ${label}`) - 1,
+  } as any);
+  const pauses = [
+    add('planning', 0, by / 2, 'planning'),
+    add('saving', by / 2, by, 'saving a checkpoint'),
+  ];
+  for (const key of Object.keys(spans)) {
+    spans[key].splice(at, 0, ...pauses.map((pause) => pause[key]));
+  }
+  for (const curve of [view.memory, view.predicted_memory]) {
+    curve.time = curve.time.map(late);
+  }
+  view.residency.start = view.residency.start.map(late);
+  view.residency.end = view.residency.end.map(late);
+  last.end_ns += by;
   return view;
 }
 

@@ -11,6 +11,8 @@ import {
   type Browser, type BrowserContext, chromium, type Page,
 } from 'playwright-core';
 
+import {kStrip} from '../src/memory_track';
+
 const root = process.env['VIEWER_ROOT']!;
 const folder = mkdtempSync(
     join(process.env['VIEWER_TEST_TMP'] ?? tmpdir(), 'pages-'));
@@ -132,6 +134,11 @@ export async function close(opened: Opened): Promise<void> {
   await opened.page.close();
 }
 
+/** The hash, of all steps unless it says which. */
+export function ofAll(hash: string): string {
+  return /(^|&)t=/.test(hash) ? hash : hash ? `t=all&${hash}` : 't=all';
+}
+
 export interface Shown {
   start: number;
   end: number;
@@ -168,17 +175,20 @@ export interface Places {
   memoryTop: number;
 }
 
-export function places(page: Page, pane = 0): Promise<Places> {
-  return page.evaluate((index) => {
+export async function places(page: Page, pane = 0): Promise<Places> {
+  return page.evaluate(([index, strip]) => {
     const timeline = window.castorViewer!.timeline as any;
     const of = timeline.panes[index];
     const box = of.overlay.canvas.getBoundingClientRect();
     return {
       left: box.left + 124, top: box.top, width: of.width,
-      memory: of.memoryBox, lanes: of.lanesBox, residency: of.residencyBox,
+      memory: {
+        y: of.memoryBox.y + strip, height: of.memoryBox.height - strip,
+      },
+      lanes: of.lanesBox, residency: of.residencyBox,
       memoryTop: timeline.scale.top,
     };
-  }, pane);
+  }, [pane, kStrip] as const);
 }
 
 /**

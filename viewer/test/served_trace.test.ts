@@ -103,6 +103,60 @@ describe('The page of a run', () => {
     await close(opened);
   });
 
+  it('sums operators up by module, with their operations', async () => {
+    const opened = await page('run.trace');
+    const modules = await opened.page.evaluate(
+        () => window.castorViewer!.models[0]!.data.tables.modules);
+    const row = (modules.columns['pattern'] as string[]).findIndex(
+        (name, i) => name === 'transformer.h.*.mlp.c_fc/forward' &&
+            (modules.columns['phase'] as string[])[i] === 'forward');
+    const value = (key: string) =>
+        (modules.columns[key] as ArrayLike<number>)[row]!;
+    // Its runs are pieces of work at its moments, in the steps of its trace.
+    const objects = text.split('\n').filter((line) => line.startsWith('{'))
+                        .map((line) => JSON.parse(line));
+    const plans = objects.filter((o) => o.type === 'plan');
+    const shapes = objects.filter((o) => o.type === 'step_trace');
+    const steps = new Map(objects.filter((o) => o.type === 'step').map(
+        (o) => [o.tag, shapes[plans[o.plan].trace]]));
+    const runs = linesOf(text, 'work').filter((work) => {
+      const op = steps.get(work[4])?.ops[work[5]];
+      return work[3] === 1 && op?.phase === 'forward' &&
+          /h\.\d\.mlp\.c_fc\/forward$/.test(op.name) &&
+          steps.get(work[4])!.training;
+    });
+    assert.ok(runs.length > 0);
+    assert.equal(value('count'), runs.length);
+    assert.equal(value('total_ns'),
+                 runs.reduce((sum, work) => sum + work[8] - work[7], 0));
+    // 2 samples of 32 tokens, from 32 to 128 channels.
+    assert.equal(value('flops'), runs.length * 2 * (2 * 32) * 32 * 128);
+    await close(opened);
+  });
+
+  it('lays the plan over the operators, and names pauses', async () => {
+    const opened = await page('run.trace');
+    const {planned, starts, pauses} = await opened.page.evaluate(() => {
+      const model = window.castorViewer!.models[0]!;
+      const {spans, predictedMemory, steps} = model.data;
+      const all = [...spans.start.keys()];
+      return {
+        planned: [...predictedMemory.time],
+        starts: all.filter((i) => spans.stream[i] === 0 &&
+            !model.isWait(i)).map((i) => spans.start[i]!)
+            .concat(steps.map((step) => step.start)),
+        pauses: all.filter((i) => model.isPause(i)).map(
+            (i) => model.label(i)),
+      };
+    });
+    assert.ok(planned.length > 100);
+    const known = new Set(starts);
+    assert.ok(planned.every((time) => known.has(time)));
+    // The settled plan is made within the traced steps.
+    assert.ok(pauses.includes('planning'), String(pauses));
+    await close(opened);
+  });
+
   it('counts each chunk\'s fetches and bytes', async () => {
     const opened = await page('run.trace', 'tab=chunks');
     const fetches = linesOf(text, 'work').filter((work) => work[3] === 2);
@@ -174,7 +228,7 @@ describe('The page of an odd trace', () => {
     writeFileSync(at('hostile.trace'),
                   text.replaceAll('transformer.h.1', evil)
                       .replace('"title":"', `"title":"${evil}`));
-    const opened = await page('hostile.trace', 'q=img');
+    const opened = await page('hostile.trace', 'q=img&tab=operators');
     assert.ok((await textOf(opened.page, '.about')).includes(evil));
     assert.ok((await shown(opened.page)).hits[0]! > 0);
     assert.ok((await tableRows(opened.page)).every(

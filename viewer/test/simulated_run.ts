@@ -51,7 +51,7 @@ export interface Op {
 
 export const kKinds = [
   'other', 'operator', 'fetch', 'copy_back', 'reduce', 'update', 'clip',
-  'input', 'move', 'gather', 'exchange',
+  'input', 'move', 'gather', 'exchange', 'planning', 'saving',
 ];
 export const kStates = [
   {name: 'arriving', tier: 'device'}, {name: 'hold', tier: 'device'},
@@ -59,6 +59,11 @@ export const kStates = [
   {name: 'leaving', tier: 'device'}, {name: 'reducing', tier: 'host'},
   {name: 'updating', tier: 'host'},
 ];
+
+/** Of the matrix products, a thousand a nanosecond. */
+export function flopsOf(op: Op): number {
+  return /\.c_/.test(op.name) ? 1000 * op.duration : 0;
+}
 
 function makeOps(layers: number, opNs: number): Op[] {
   const ops: Op[] = [];
@@ -284,7 +289,7 @@ export function makeView(options: FixtureOptions = {}): any {
       shapes: ops.map(() => '[4, 256, 384] -> [4, 256, 1536]'),
       non_model_peak_bytes: ops.map((_, m) => m % 7 * kMiB),
       workspace_bytes: ops.map((_, m) => m % 3 === 0 ? kMiB / 2 : 0),
-      duration_ns: ops.map((o) => o.duration),
+      flops: ops.map(flopsOf), duration_ns: ops.map((o) => o.duration),
       host_duration_ns: ops.map((o) => o.kind === 'compute' ? 0 : o.duration),
       chunks: ops.map((o) => [o.chunk]),
       writes: ops.map((o) => o.writes ? [o.chunk] : []),

@@ -5,7 +5,7 @@ import {describe, it} from 'node:test';
 import {Axis} from '../src/axis';
 import {DataError, type Table} from '../src/data';
 import {
-  clipName, formatBytes, formatChange, formatCount, formatTime,
+  clipName, formatBytes, formatChange, formatCount, formatFlops, formatTime,
 } from '../src/format';
 import {decodeState, encodeState, initialState, type State} from '../src/hash';
 import {columns, memoryScale} from '../src/memory_track';
@@ -42,6 +42,14 @@ describe('Format', () => {
     assert.equal(formatChange(103.14, 100), '+3.1 %');
     assert.equal(formatChange(7, 7), '±0');
     assert.equal(formatChange(7, 0), '–');
+  });
+
+  it('counts operations in thousands', () => {
+    assert.equal(formatFlops(0), '0 FLOP');
+    assert.equal(formatFlops(999), '999 FLOP');
+    assert.equal(formatFlops(58_000_000_000), '58.0 GFLOP');
+    assert.equal(formatFlops(3.2e18), '3.20 EFLOP');
+    assert.equal(formatFlops(7e22), '70000 EFLOP');
   });
 
   it('groups digits, and keeps the ends of names', () => {
@@ -187,8 +195,8 @@ describe('Memory', () => {
     const top = (budget: number) => memoryScale([
       {...view, run: {deviceBudgetBytes: budget}},
     ]).top;
-    assert.equal(top(2 * most), 2.2 * most);
-    assert.equal(top(1000 * most), most * 1.1);
+    assert.equal(top(2 * most), 2 * most * 1.03);
+    assert.equal(top(1000 * most), most * 1.03);
   });
 });
 
@@ -298,6 +306,26 @@ describe('Model', () => {
     assert.equal(view.spans.step[next.span], 1);
   });
 
+  it('names the steps of a range', () => {
+    const {home} = model;
+    const {steps} = model.data;
+    const name = (start: number, end: number) => model.rangeName({start, end});
+    assert.equal(name(model.extent.start, model.extent.end), 'whole trace');
+    assert.match(name(home.start, home.end), /^step \d \(typical\)$/);
+    const other = steps.find((step) => step.start !== home.start)!;
+    assert.equal(name(other.start, other.end), `step ${other.step}`);
+    assert.equal(name(other.start, (other.start + other.end) / 2),
+                 `part of step ${other.step}`);
+    assert.equal(name(steps[1]!.start, steps[3]!.end), 'step 4 to step 6');
+    assert.equal(name(-9, -5), 'between steps');
+  });
+
+  it('opens on all where no step is typical', () => {
+    const {home, extent} =
+        new Model(read({...fixtures.makeView(), summary: null}));
+    assert.deepEqual(home, extent);
+  });
+
   it('knows the state of a chunk at a time', () => {
     const i = view.spans.kind.findIndex(
         (kind: number, at: number) => kind === 2 && view.spans.chunk[at] === 2);
@@ -336,6 +364,19 @@ describe('Search', () => {
     const kinds = new Set([...hits.spans].map((s) => model.kindName(s)));
     assert.deepEqual([...kinds].sort(),
                      ['copy_back', 'fetch', 'reduce', 'update']);
+  });
+
+  it('takes a star for a part of a name', () => {
+    const names = (query: string) =>
+        search(model, query).matches.map((m) => m.name);
+    const mlp = names('transformer.h.*.mlp.c_fc/forward');
+    assert.equal(mlp.length, 6);
+    assert.ok(mlp.every((name) => /^transformer\.h\.\d\.mlp\.c_fc\/forward$/
+                                     .test(name)));
+    // Nothing else in it means anything, and a star is no dot.
+    assert.deepEqual(names('h.*.c_fc/forward'), []);
+    assert.deepEqual(names('h.*(.mlp'), []);
+    assert.equal(names('reduce* *').length, 7);
   });
 
   it('finds nothing for nothing', () => {
@@ -385,6 +426,7 @@ describe('Link', () => {
   it('holds all that is shown', () => {
     assert.equal(encodeState(initialState()), '');
     round({range: {start: -5, end: 123456789012345}});
+    round({range: 'all'});
     round({selection: {kind: 'span', view: 1, index: 99999}});
     round({selection: {kind: 'chunk', view: 0, chunk: 7, time: 42}});
     round({selection: {kind: 'memory', view: 0, index: 3}});

@@ -1,10 +1,50 @@
 // From a simulated run to a view: columns, tables and the summary, as the
 // analysis of a trace would make them.
-import {kKinds, kMiB, kStates, type Op, type Span} from './simulated_run';
+import {
+  flopsOf, kKinds, kMiB, kStates, type Op, type Span,
+} from './simulated_run';
 
 /** Points of all categories as a list of points for each category. */
 function byCategory(points: number[][]): number[][] {
   return [0, 1, 2, 3, 4, 5].map((c) => points.map((point) => point[c]!));
+}
+
+const totalOf = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);
+
+/** Operators summed up over what differs in numbers alone. */
+function modulesOf(ops: Op[], byMoment: Span[][], steps: any[]): any {
+  const stepNs = totalOf(steps.map((s) => s.end_ns - s.start_ns));
+  const rows = new Map<string, any>();
+  ops.forEach((op, m) => {
+    const pattern = op.name.replace(/\.\d+\./g, '.*.');
+    const slash = pattern.lastIndexOf('/');
+    const key = op.kind === 'compute' ? pattern : op.kind;
+    const row = rows.get(key) ?? {
+      pattern: key, module: slash < 0 ? 'all chunks' : pattern.slice(0, slash),
+      kind: slash < 0 ? op.kind : pattern.slice(slash + 1), phase: op.phase,
+      operators: 0, count: 0, total_ns: 0, max_ns: 0, flops: 0, peak_bytes: 0,
+      wait_ns: 0,
+    };
+    rows.set(key, row);
+    const times = byMoment[m]!.map((s) => s.end - s.start);
+    row.operators++;
+    row.count += times.length;
+    row.total_ns += totalOf(times);
+    row.max_ns = Math.max(row.max_ns, ...times);
+    row.flops += flopsOf(op) * times.length;
+  });
+  const list = [...rows.values()].filter((row) => row.count > 0)
+                   .sort((a, b) => b.total_ns - a.total_ns);
+  for (const row of list) {
+    row.share = row.total_ns / stepNs;
+    row.flops_per_s = row.flops * 1e9 / row.total_ns;
+  }
+  const keys = [
+    'pattern', 'module', 'kind', 'phase', 'operators', 'count', 'total_ns',
+    'max_ns', 'share', 'flops', 'flops_per_s', 'peak_bytes', 'wait_ns',
+  ];
+  return Object.fromEntries(
+      keys.map((key) => [key, list.map((row) => row[key])]));
 }
 
 /** Columns, tables and the summary. */
@@ -142,6 +182,7 @@ export function finish(run: any): any {
     residency: run.residency,
     states: kStates,
     tables: {
+      modules: modulesOf(ops, byMoment, stepRows),
       operators: {
         name: ops.map((o: Op) => o.name), program: ops.map(() => 0),
         moment: ops.map((_: Op, m: number) => m),
@@ -154,7 +195,7 @@ export function finish(run: any): any {
             (l) => l.reduce((x, s) => Math.max(x, s.end - s.start), 0)),
         peak_bytes: peaks,
         non_model_peak_bytes: program.ops.non_model_peak_bytes,
-        wait_ns: waitByMoment,
+        wait_ns: waitByMoment, flops: program.ops.flops,
       },
       chunks: {
         chunk: fetches.map((_, c) => c),
@@ -191,6 +232,7 @@ export function finish(run: any): any {
     },
     summary: {
       steps: stepRows.length, step_ns: stepNs,
+      median_step: stepRows.indexOf(median), flops: totalOf(program.ops.flops),
       compute_ns: median?.compute_ns ?? 0, copy_ns: median?.copy_ns ?? 0,
       optimizer_ns: median?.optimizer_ns ?? 0,
       idle_ns: median ? stepNs - median.compute_ns - median.copy_ns -
