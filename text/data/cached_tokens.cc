@@ -17,7 +17,6 @@
 #include "base/lock_file.h"
 #include "base/lock_wait.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
 #include "base/units.h"
 #include "text/data/json_line.h"
 
@@ -242,12 +241,7 @@ absl::Status CacheOpener::Make() const {
                         FormatBytes(static_cast<int64_t>(done / seconds))));
   };
   options.begins_twice = [&](int64_t twice, int64_t documents) {
-    request_.say(absl::StrCat(
-        twice, " of ", documents, documents == 1 ? " document" : " documents",
-        twice == 1 ? " begins" : " begin", " with ",
-        QuotedForMessage(options.encoding->begin_token),
-        ", which the tokenizer puts before each as well, so that it is there "
-        "twice: take it out of the text"));
+    request_.say(BeginsTwice(*options.encoding, twice, documents));
   };
   const absl::Status status = Tokenize(options, reader.get(), writer->get());
   if (!(*writer)->status().ok()) {

@@ -35,16 +35,16 @@ class LineData : public DataSet {
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const override {
     const int64_t t = part_.sequence_length;
-    std::vector<int32_t> labels(t);
+    std::vector<int32_t> ids(t), labels(t);
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t line = part_.begin + order_.At(first_position + b);
-      int32_t* const inputs = tokens + b * t;
-      int32_t* const outputs = targets + b * t;
-      CASTOR_ASSIGN_OR_RETURN(const int64_t count,
-                              cache_->ReadLine(line, t, inputs, labels.data()));
-      std::fill(inputs + count, inputs + t, kPadding);
-      std::copy_n(labels.data() + 1, count - 1, outputs);
-      std::fill(outputs + count - 1, outputs + t, kNoTarget);
+      CASTOR_ASSIGN_OR_RETURN(
+          const int64_t count,
+          cache_->ReadLine(line, t, ids.data(), labels.data()));
+      const auto n = static_cast<size_t>(count);
+      FillFromRecord(absl::MakeConstSpan(ids).first(n),
+                     absl::MakeConstSpan(labels).first(n), t, tokens + b * t,
+                     targets + b * t);
     }
     return absl::OkStatus();
   }
@@ -76,6 +76,17 @@ class LineData : public DataSet {
 };
 
 }  // namespace
+
+void FillFromRecord(absl::Span<const int32_t> ids,
+                    absl::Span<const int32_t> labels, int64_t length,
+                    int32_t* tokens, int32_t* targets) {
+  const auto count = static_cast<int64_t>(ids.size());
+  CASTOR_CHECK(count >= 1 && count <= length && labels.size() == ids.size());
+  std::copy(ids.begin(), ids.end(), tokens);
+  std::fill(tokens + count, tokens + length, kPadding);
+  std::copy(labels.begin() + 1, labels.end(), targets);
+  std::fill(targets + count - 1, targets + length, kNoTarget);
+}
 
 DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
                       const std::string& path) {

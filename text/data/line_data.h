@@ -5,9 +5,11 @@
 #ifndef CASTOR_TEXT_DATA_LINE_DATA_H_
 #define CASTOR_TEXT_DATA_LINE_DATA_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/types/span.h"
 #include "runtime/data/data_set.h"
 #include "text/data/token_cache.h"
 
@@ -18,6 +20,12 @@ namespace castor {
 // were when it was opened (cached_tokens.h).
 DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
                       const std::string& path);
+
+// A sample of T = `length` tokens of a record's first tokens, at most T, and as
+// many labels: tokens [T], targets [T].
+void FillFromRecord(absl::Span<const int32_t> ids,
+                    absl::Span<const int32_t> labels, int64_t length,
+                    int32_t* tokens, int32_t* targets);
 
 }  // namespace castor
 

@@ -20,6 +20,10 @@ namespace {
 // How much of a compressed file is read at once.
 constexpr int64_t kPackedBytes = int64_t{1} << 16;
 
+absl::Status TooShort() {
+  return absl::InvalidArgumentError("is shorter than it was");
+}
+
 class FileBytes : public SourceBytes {
  public:
   FileBytes(int fd, int64_t size_bytes, int64_t* taken_bytes)
@@ -40,6 +44,12 @@ class FileBytes : public SourceBytes {
     read_ += n;
     if (taken_bytes_ != nullptr) *taken_bytes_ = read_;
     return n;
+  }
+
+  absl::Status Skip(int64_t count) override {
+    if (count > size_bytes_ - read_) return TooShort();
+    read_ += count;
+    return absl::OkStatus();
   }
 
  private:
@@ -164,6 +174,18 @@ class ZstdBytes : public PackedBytes {
 };
 
 }  // namespace
+
+absl::Status SourceBytes::Skip(int64_t count) {
+  std::string passed(kPackedBytes, '\0');
+  while (count > 0) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const int64_t n,
+        Read(passed.data(), std::min<int64_t>(count, kPackedBytes)));
+    if (n == 0) return TooShort();
+    count -= n;
+  }
+  return absl::OkStatus();
+}
 
 UnpackedName UnpackName(absl::string_view path) {
   if (absl::ConsumeSuffix(&path, ".gz")) return {Compression::kGzip, path};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -21,6 +22,10 @@ class SourceBytes {
   // InvalidArgument: they cannot be read; the message goes on after the file's
   // name: "is cut off". Nothing is read after an error.
   virtual absl::StatusOr<int64_t> Read(char* out, int64_t most) = 0;
+
+  // Passes over `count` bytes, which are read where they cannot be jumped over.
+  // InvalidArgument: there are fewer. Others: as Read.
+  virtual absl::Status Skip(int64_t count);
 };
 
 enum class Compression : uint8_t { kNone, kGzip, kZstd };

@@ -37,6 +37,7 @@ std::string Named(const std::string& path) {
 }
 
 absl::Status NamedStatus(const std::string& path, const absl::Status& status) {
+  if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat(Named(path), status.message()));
 }
@@ -178,6 +179,29 @@ absl::StatusOr<bool> SourceReader::Next(SourcePiece* piece) {
   piece->is_last = ended_ && begin_ == static_cast<int64_t>(buffer_.size());
   line_ += std::count(piece->bytes.begin(), piece->bytes.end(), '\n');
   return true;
+}
+
+absl::Status SourceReader::GoTo(const SourcePlace& place) {
+  CASTOR_CHECK(given_ == 0 && buffer_.empty() && place.offset >= 0);
+  if (place.offset > 0) {
+    CASTOR_RETURN_IF_ERROR(NamedStatus(path_, bytes_->Skip(place.offset - 1)));
+    const absl::StatusOr<int64_t> n = bytes_->Read(&last_byte_, 1);
+    if (!n.ok()) return NamedStatus(path_, n.status());
+    if (*n == 0 || (cut_ == SourceCut::kLines && last_byte_ != '\n')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Named(path_), "has no ", PlaceWord(path_), " ",
+                       place.line, " any more where it had one"));
+    }
+  }
+  given_ = place.offset;
+  line_ = place.line;
+  return absl::OkStatus();
+}
+
+double SourceReader::bytes_per_file_byte() const {
+  const auto read = given_ + static_cast<int64_t>(buffer_.size()) - begin_;
+  return taken_ > 0 ? static_cast<double>(read) / static_cast<double>(taken_)
+                    : 1;
 }
 
 absl::StatusOr<absl::string_view> SourceReader::CheckContent() const {

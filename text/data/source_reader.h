@@ -58,6 +58,12 @@ struct SourcePiece {
   bool is_between_words = false;
 };
 
+// Where a piece begins.
+struct SourcePlace {
+  int64_t offset = 0;  // bytes that pieces before it have
+  int64_t line = 1;    // SourcePiece::first_line
+};
+
 // Not thread-safe.
 class SourceReader {
  public:
@@ -79,6 +85,13 @@ class SourceReader {
   // disk cannot read the file, or it is not as long as it was.
   absl::StatusOr<bool> Next(SourcePiece* piece);
 
+  // Where the next piece begins. From there a new reader of the file goes on
+  // with the same pieces, its checksum apart; what cannot be jumped over is
+  // unpacked again. InvalidArgument: the file ends before it, or has no line
+  // that begins there.
+  SourcePlace place() const { return {given_, line_}; }
+  absl::Status GoTo(const SourcePlace& place);
+
   // InvalidArgument: by its first bytes the file holds something else than text
   // or lines (base/foreign_content.h), with what that is. Returns what a text
   // is that may have been meant, or "".
@@ -91,6 +104,9 @@ class SourceReader {
   uint64_t checksum() const;
   // How many of the file's own bytes were read, of stamp().size_bytes.
   int64_t bytes_taken() const { return taken_; }
+  // How many bytes of pieces come of one of the file's own, as far as it was
+  // read.
+  double bytes_per_file_byte() const;
 
  private:
   struct Hash;

@@ -1,7 +1,6 @@
 #include "text/data/tokenize.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/check.h"
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "base/thread_pool.h"
 #include "text/data/json_line.h"
 #include "text/data/record_format.h"
@@ -27,46 +27,32 @@ constexpr int64_t kBatchBytes = int64_t{16} << 20;
 // At most so many keys are named as ones that are not used.
 constexpr size_t kMostUnused = 16;
 
-// What came out of a piece.
-struct PieceTokens {
-  absl::Status status;
-  std::vector<int32_t> values;  // tokens, or each line's tokens and labels
-  struct Line {
-    int64_t tokens = 0;
-    bool has_labels = false;
-  };
-  std::vector<Line> lines;
-  int64_t documents = 0;
-  int64_t twice = 0;  // documents that begin with encoding.before's last token
-  int32_t largest = -1;
-  int64_t largest_line = 0;
-  bool largest_is_label = false;
-  std::map<std::string, int64_t> unused;  // keys, and where they are first
+// Notes a document, whose own tokens are the values from `begin` on.
+void NoteDocument(const TextEncoding& encoding, size_t begin,
+                  PieceTokens* out) {
+  ++out->documents;
+  if (!encoding.before.empty() && begin < out->values.size() &&
+      out->values[begin] == encoding.before.back()) {
+    ++out->twice;
+  }
+}
 
-  // Notes a document, whose own tokens are the values from `begin` on.
-  void NoteDocument(const TextEncoding& encoding, size_t begin) {
-    ++documents;
-    if (!encoding.before.empty() && begin < values.size() &&
-        values[begin] == encoding.before.back()) {
-      ++twice;
-    }
+void NoteUnused(const std::vector<std::string>& keys, int64_t line,
+                PieceTokens* out) {
+  for (const std::string& key : keys) {
+    if (out->unused.size() < kMostUnused) out->unused.emplace(key, line);
   }
+}
 
-  void NoteUnused(const std::vector<std::string>& keys, int64_t line) {
-    for (const std::string& key : keys) {
-      if (unused.size() < kMostUnused) unused.emplace(key, line);
-    }
+// Notes the largest of the values from `begin` on.
+void NoteLargest(size_t begin, int64_t line, bool is_label, PieceTokens* out) {
+  for (size_t i = begin; i < out->values.size(); ++i) {
+    if (out->values[i] <= out->largest) continue;
+    out->largest = out->values[i];
+    out->largest_line = line;
+    out->largest_is_label = is_label;
   }
-  // Notes the largest of the values from `begin` on.
-  void Note(size_t begin, int64_t line, bool is_label) {
-    for (size_t i = begin; i < values.size(); ++i) {
-      if (values[i] <= largest) continue;
-      largest = values[i];
-      largest_line = line;
-      largest_is_label = is_label;
-    }
-  }
-};
+}
 
 // The error of a `text` whose byte at `bad` begins no character.
 absl::Status NotUtf8(absl::string_view text, int64_t bad) {
@@ -106,6 +92,25 @@ absl::Status ForEachLine(const SourcePiece& piece, Fn fn) {
   return absl::OkStatus();
 }
 
+// Makes tokens of the pieces of the file at `path`.
+class PieceTokenizer {
+ public:
+  PieceTokenizer(const TokenizeOptions& options, const std::string& path)
+      : options_(options), path_(path) {}
+
+  absl::Status Tokenize(const SourcePiece& piece, PieceTokens* out) const;
+
+ private:
+  absl::Status TokenizeText(const SourcePiece& piece, PieceTokens* out) const;
+  absl::Status AddDocument(const std::string& text, int64_t line,
+                           PieceTokens* out) const;
+  absl::Status AddTokens(const JsonLine& line, int64_t number,
+                         PieceTokens* out) const;
+
+  const TokenizeOptions& options_;
+  const std::string& path_;
+};
+
 class Tokenizing {
  public:
   Tokenizing(const TokenizeOptions& options, SourceReader* reader,
@@ -115,12 +120,6 @@ class Tokenizing {
   absl::Status Run();
 
  private:
-  absl::Status TokenizePiece(const SourcePiece& piece, PieceTokens* out) const;
-  absl::Status TokenizeText(const SourcePiece& piece, PieceTokens* out) const;
-  absl::Status AddDocument(const std::string& text, int64_t line,
-                           PieceTokens* out) const;
-  absl::Status AddTokens(const JsonLine& line, int64_t number,
-                         PieceTokens* out) const;
   absl::Status Write(const PieceTokens& piece);
 
   const TokenizeOptions& options_;
@@ -144,8 +143,10 @@ absl::Status Tokenizing::Run() {
     std::vector<PieceTokens> results(count);
     pool.ParallelFor(static_cast<int64_t>(count), [&](int64_t i, int) {
       results[i].status = IfMemoryAllows(
-          absl::StrCat("tokenising file \"", reader_.path(), "\""),
-          [&] { return TokenizePiece(pieces[i], &results[i]); });
+          absl::StrCat("tokenising file \"", reader_.path(), "\""), [&] {
+            return TokenizePiece(options_, reader_.path(), pieces[i],
+                                 &results[i]);
+          });
     });
     for (const PieceTokens& result : results) {
       CASTOR_RETURN_IF_ERROR(Write(result));
@@ -164,8 +165,8 @@ absl::Status Tokenizing::Run() {
   return reader_.CheckUnchanged();
 }
 
-absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
-                                       PieceTokens* out) const {
+absl::Status PieceTokenizer::Tokenize(const SourcePiece& piece,
+                                      PieceTokens* out) const {
   if (options_.kind == SourceKind::kText) return TokenizeText(piece, out);
   const bool as_text = options_.kind == SourceKind::kTextLines;
   const bool is_example = options_.kind == SourceKind::kExamples;
@@ -185,21 +186,20 @@ absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
                     "lines of a file have them, or all have text");
         }
         if (status.ok()) {
-          out->NoteUnused(line.unused, number);
+          NoteUnused(line.unused, number, out);
           status = as_text ? AddDocument(line.text, number, out)
                            : AddTokens(line, number, out);
         }
-        return Annotate(PlaceOf(reader_.path(), number),
-                        OfRecord(text, status));
+        return Annotate(PlaceOf(path_, number), OfRecord(text, status));
       });
 }
 
-absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
-                                      PieceTokens* out) const {
+absl::Status PieceTokenizer::TokenizeText(const SourcePiece& piece,
+                                          PieceTokens* out) const {
   absl::string_view text = piece.bytes;
   if (const int64_t bad = FindInvalidUtf8(text); bad >= 0) {
     const auto lines = std::count(text.begin(), text.begin() + bad, '\n');
-    return Annotate(PlaceOf(reader_.path(), piece.first_line + lines),
+    return Annotate(PlaceOf(path_, piece.first_line + lines),
                     NotUtf8(text, bad));
   }
   const TextEncoding& encoding = *options_.encoding;
@@ -208,48 +208,48 @@ absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
   if (piece.is_between_words && !encoding.keeps_space) text.remove_prefix(1);
   const absl::Status encoded = encoding.encode(text, &out->values);
   if (!encoded.ok()) {
-    return Annotate(absl::StrCat("file \"", reader_.path(), "\", from line ",
+    return Annotate(absl::StrCat("file \"", path_, "\", from line ",
                                  piece.first_line, " on"),
                     encoded);
   }
-  if (piece.is_first) out->NoteDocument(encoding, begin);
+  if (piece.is_first) NoteDocument(encoding, begin, out);
   if (piece.is_last) {
     out->values.insert(out->values.end(), encoding.after.begin(),
                        encoding.after.end());
   }
-  out->Note(0, piece.first_line, false);
+  NoteLargest(0, piece.first_line, false, out);
   return absl::OkStatus();
 }
 
-absl::Status Tokenizing::AddDocument(const std::string& text, int64_t line,
-                                     PieceTokens* out) const {
+absl::Status PieceTokenizer::AddDocument(const std::string& text, int64_t line,
+                                         PieceTokens* out) const {
   const TextEncoding& encoding = *options_.encoding;
   std::vector<int32_t>& ids = out->values;
   const size_t begin = ids.size();
   ids.insert(ids.end(), encoding.before.begin(), encoding.before.end());
   const size_t own = ids.size();
   CASTOR_RETURN_IF_ERROR(encoding.encode(text, &ids));
-  out->NoteDocument(encoding, own);
+  NoteDocument(encoding, own, out);
   ids.insert(ids.end(), encoding.after.begin(), encoding.after.end());
   if (encoding.end_of_document >= 0 &&
       (ids.size() == begin || ids.back() != encoding.end_of_document)) {
     ids.push_back(encoding.end_of_document);
   }
-  out->Note(begin, line, false);
+  NoteLargest(begin, line, false, out);
   return absl::OkStatus();
 }
 
-absl::Status Tokenizing::AddTokens(const JsonLine& line, int64_t number,
-                                   PieceTokens* out) const {
+absl::Status PieceTokenizer::AddTokens(const JsonLine& line, int64_t number,
+                                       PieceTokens* out) const {
   std::vector<int32_t>& values = out->values;
   out->lines.push_back({.tokens = static_cast<int64_t>(line.ids.size()),
                         .has_labels = line.has_labels});
   size_t begin = values.size();
   values.insert(values.end(), line.ids.begin(), line.ids.end());
-  out->Note(begin, number, false);
+  NoteLargest(begin, number, false, out);
   begin = values.size();
   values.insert(values.end(), line.labels.begin(), line.labels.end());
-  out->Note(begin, number, true);
+  NoteLargest(begin, number, true, out);
   return absl::OkStatus();
 }
 
@@ -339,6 +339,28 @@ absl::Status Tokenize(const TokenizeOptions& options, SourceReader* reader,
                (options.examples != nullptr) ==
                    (options.kind == SourceKind::kExamples));
   return Tokenizing(options, reader, writer).Run();
+}
+
+absl::Status TokenizePiece(const TokenizeOptions& options,
+                           const std::string& path, const SourcePiece& piece,
+                           PieceTokens* out) {
+  return PieceTokenizer(options, path).Tokenize(piece, out);
+}
+
+std::string UnusedKey(const std::string& path, int64_t line,
+                      const std::string& key) {
+  return absl::StrCat(PlaceWord(path), " ", line,
+                      " has a key that is not used: ", QuotedForMessage(key));
+}
+
+std::string BeginsTwice(const TextEncoding& encoding, int64_t twice,
+                        int64_t documents) {
+  return absl::StrCat(
+      twice, " of ", documents, documents == 1 ? " document" : " documents",
+      twice == 1 ? " begins" : " begin", " with ",
+      QuotedForMessage(encoding.begin_token),
+      ", which the tokenizer puts before each as well, so that it is there "
+      "twice: take it out of the text");
 }
 
 absl::Status CheckVocabulary(const TokenizeOptions& options,

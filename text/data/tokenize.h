@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,37 @@ struct TokenizeOptions {
   // them), with the first line that has it.
   std::function<void(const std::string& key, int64_t line)> unused_key = {};
 };
+
+// What came of a piece of a file.
+struct PieceTokens {
+  absl::Status status;
+  std::vector<int32_t> values;  // tokens, or each line's tokens and labels
+  struct Line {
+    int64_t tokens = 0;
+    bool has_labels = false;
+  };
+  std::vector<Line> lines;
+  int64_t documents = 0;
+  int64_t twice = 0;  // documents that begin with encoding.before's last token
+  int32_t largest = -1;
+  int64_t largest_line = 0;
+  bool largest_is_label = false;
+  std::map<std::string, int64_t> unused;  // keys, and where they are first
+};
+
+// Makes tokens of a piece of the file at `path`, which was cut by CutOf(kind).
+// They depend on the piece alone. InvalidArgument: as Tokenize, but that tokens
+// outside the vocabulary are for CheckVocabulary. Does not set out->status.
+absl::Status TokenizePiece(const TokenizeOptions& options,
+                           const std::string& path, const SourcePiece& piece,
+                           PieceTokens* out);
+
+// What the user is told of a key that is not used, and of documents that begin
+// twice (TokenizeOptions::begins_twice).
+std::string UnusedKey(const std::string& path, int64_t line,
+                      const std::string& key);
+std::string BeginsTwice(const TextEncoding& encoding, int64_t twice,
+                        int64_t documents);
 
 // Appends the tokens of what `reader`, opened with CutOf(kind), has to
 // `writer`. What is appended does not depend on the number of threads.
