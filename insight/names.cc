@@ -93,6 +93,7 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                                                       : "gradient norm";
     case WorkKind::kInput:
       if (stream == index.to_host()) return "loss to the host";
+      if (stream >= 0 && stream == index.data()) return "wait for data";
       if (stream >= 0 && stream == index.network()) {
         return "losses of all ranks";
       }

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "tracer/trace_names.h"
+
 namespace castor {
 namespace {
 
@@ -65,6 +67,9 @@ void TraceIndex::IndexStreams() {
     const auto& names = contents_.run->streams;
     const auto found = std::find(names.begin(), names.end(), "network");
     if (found != names.end()) network_ = found - names.begin();
+    const auto data =
+        std::find(names.begin(), names.end(), trace_names::kDataStream);
+    if (data != names.end()) data_ = data - names.begin();
   }
   for (const NetworkRecord& network : contents_.networks) {
     networks_.push_back(&network);

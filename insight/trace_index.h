@@ -40,6 +40,7 @@ class TraceIndex {
   int64_t to_host() const { return to_host_; }
   int64_t host_compute() const { return host_compute_; }
   int64_t network() const { return network_; }
+  int64_t data() const { return data_; }
   // What the network's work with that count was to the ranks, or null.
   const NetworkRecord* Network(int64_t stream, int64_t count) const;
 
@@ -128,7 +129,8 @@ class TraceIndex {
   const TraceContents& contents_;
   int64_t num_streams_ = 0;
   int64_t compute_ = -1, to_device_ = -1, to_host_ = -1, host_compute_ = -1;
-  int64_t network_ = -1;                        // on one rank there is none
+  int64_t network_ = -1;  // on one rank there is none
+  int64_t data_ = -1;     // where no data are streamed there is none
   std::vector<const NetworkRecord*> networks_;  // by stream, count
   std::vector<int64_t> trace_of_program_;
   std::vector<int64_t> program_of_plan_;

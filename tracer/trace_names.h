@@ -12,6 +12,10 @@ inline constexpr absl::string_view kKinds[] = {"compute", "reduce", "update"};
 inline constexpr absl::string_view kPhases[] = {"forward", "backward",
                                                 "optimizer"};
 
+// The lane on which the host thread's waits for data lie, in runs that stream
+// these. No stream of a device has it.
+inline constexpr absl::string_view kDataStream = "waits_for_data";
+
 // Collectives of a group of ranks; numbers in the file.
 inline constexpr absl::string_view kCollectives[] = {
     "all-gather", "all-to-all", "reduce-scatter", "all-reduce",

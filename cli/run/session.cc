@@ -14,7 +14,6 @@
 #include "base/units.h"
 #include "cli/machine/gpu.h"
 #include "cli/run/kept_files.h"
-#include "cli/run/look_at_data.h"
 #include "cli/run/micro_batches.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
@@ -22,15 +21,9 @@
 #include "run/checkpoint/run_identity.h"
 #include "run/optim/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
-#include "text/data/chat_encoding.h"
-#include "text/data/open_data.h"
-#include "text/data/tokenizer_encoding.h"
 
 namespace castor::cli {
 namespace {
-
-constexpr char kTrainingData[] = "data.train";
-constexpr char kValidationData[] = "data.validation";
 
 // What the config.json of a model's directory came to.
 InputIdentity SizesOf(const ModelConfig& model) {
@@ -40,23 +33,6 @@ InputIdentity SizesOf(const ModelConfig& model) {
       absl::StrCat("model.", model.directory_key()),
       absl::StrCat(model.type, ", ", model.architecture->Describe(),
                    ", checksum of all sizes ", sum.HexDigest().substr(0, 16))};
-}
-
-absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
-                                      const Session::Options& options) {
-  return OpenData(config.data,
-                  {.vocabulary = config.model.architecture->vocabulary(),
-                   .seed = static_cast<uint64_t>(config.data_seed()),
-                   .threads = ThreadsOf(config.device),
-                   .model_directory = config.model.directory(),
-                   .sizes_only = config.model.pretrained.empty(),
-                   .load_tokenizer = LoadTextEncoding,
-                   .load_template = LoadChatEncoding,
-                   .say =
-                       [&](absl::string_view line) {
-                         if (options.say) options.say(line);
-                       },
-                   .look_only = options.admit_only});
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -334,56 +310,6 @@ absl::Status Session::OpenPretrained() {
   return absl::OkStatus();
 }
 
-absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
-  CASTOR_ASSIGN_OR_RETURN(data_, OpenDataOf(config_, options));
-  CASTOR_RETURN_IF_ERROR(
-      LookAtTokens(kTrainingData, data_.train.get(), &inputs_));
-  CASTOR_RETURN_IF_ERROR(
-      LookAtTokens(kValidationData, data_.validation.get(), &inputs_));
-  const int64_t length = config_.data.sequence_length;
-  if (options.evaluate_only) {
-    const DataSet& data =
-        *(data_.validation != nullptr ? data_.validation : data_.train);
-    CASTOR_RETURN_IF_ERROR(
-        LookAtLengths(evaluated_key(), data, length, options.say).status());
-    return LookAtLabels(evaluated_key(), data, length, options.say).status();
-  }
-  tokens_per_step_ = static_cast<double>(config_.train_batch_size * length);
-  if (data_.train != nullptr) {
-    CASTOR_ASSIGN_OR_RETURN(
-        const SampleLengths lengths,
-        LookAtLengths(kTrainingData, *data_.train, length, options.say));
-    tokens_per_step_ =
-        static_cast<double>(config_.train_batch_size) * lengths.average();
-    epoch_ = {
-        .samples = lengths.samples,
-        .tokens = lengths.tokens,
-        .steps = StepsPerEpoch(lengths.samples, config_.train_batch_size)};
-    if (config_.steps == 0) {
-      CASTOR_RETURN_IF_ERROR(SetSteps(
-          StepsOfEpochs(config_.num_train_epochs, epoch_.steps), &config_));
-    }
-    CASTOR_ASSIGN_OR_RETURN(
-        const LabelCount labels,
-        LookAtLabels(kTrainingData, *data_.train, length, options.say));
-    if (!labels.is_part) epoch_.learned = labels.labels;
-    if (data_.text_of != nullptr) {
-      CASTOR_ASSIGN_OR_RETURN(first_sample_,
-                              ShowSample(*data_.train, data_.text_of));
-    }
-  }
-  const DataConfig& data = config_.data;
-  *evaluates = config_.evaluates() &&
-               (!data.validation.empty() || data.validation_fraction > 0);
-  if (!*evaluates) data_.validation = nullptr;
-  if (data_.validation == nullptr) return absl::OkStatus();
-  CASTOR_RETURN_IF_ERROR(
-      LookAtLengths(kValidationData, *data_.validation, length, options.say)
-          .status());
-  return LookAtLabels(kValidationData, *data_.validation, length, options.say)
-      .status();
-}
-
 absl::Status Session::Initialize() {
   if (config_.model.pretrained.empty()) {
     InitialValues values(static_cast<uint64_t>(config_.seed));
@@ -399,13 +325,6 @@ absl::Status Session::Initialize() {
          absl::StrCat("weights with checksum ", absl::Hex(*checksum))});
   }
   return Annotate("model.pretrained", trainer_->Initialize(*source));
-}
-
-std::string Session::TrainingData() const {
-  for (const InputIdentity& input : inputs_) {
-    if (input.key == kTrainingData) return input.identity;
-  }
-  return "";
 }
 
 absl::Status Session::InitializeFrom(const std::string& path) {
@@ -464,6 +383,11 @@ absl::Status Session::Restore(const std::string& path, bool changed,
           static_cast<int>(config_.optimizer.rule->slots().size())));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
+  if (data_.stream != nullptr) {
+    const absl::Status goes_on =
+        data_.stream->GoOn(state.stream, samples_, changed);
+    CASTOR_RETURN_IF_ERROR(Annotate(path, goes_on));
+  }
   // Values of another metric compare with none of this one's.
   if (metadata.config.checkpoint.best_metric ==
       config_.checkpoint.best_metric) {
@@ -482,10 +406,14 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
   CheckpointMetadata metadata = {.state = {.trainer = trainer_->state(),
                                            .samples = samples_,
                                            .seed = config_.seed,
-                                           .best = best_},
+                                           .best = best_,
+                                           .stream = {}},
                                  .config = config_,
                                  .run = {run_id, TrainingData()},
                                  .files = kept_files_};
+  if (data_.stream != nullptr) {
+    metadata.state.stream = data_.stream->BookmarkAt(samples_);
+  }
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model = config_.model.WithoutDirectory();
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
@@ -493,6 +421,7 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
 }
 
 absl::StatusOr<double> Session::Step() {
+  CASTOR_RETURN_IF_ERROR(AwaitData());
   CASTOR_ASSIGN_OR_RETURN(const double loss,
                           trainer_->Step(ShareOf(*data_.train, samples_,
                                                  ShapeOf(config_), ranks_)));

@@ -110,6 +110,17 @@ class Session {
 
   absl::StatusOr<double> Step();
 
+  // When the last step waited for its data, on the trainer's clock; both 0
+  // where it did not.
+  struct DataWait {
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+  };
+  DataWait data_wait() const { return data_wait_; }
+  bool streams() const { return data_.stream != nullptr; }
+  // What has become known of data that are streamed since the last call.
+  std::vector<std::string> TakeDataNotes();
+
   struct Evaluation {
     double loss = 0;          // mean over the labelled tokens
     int64_t num_labels = 0;   // of them
@@ -153,6 +164,8 @@ class Session {
   absl::Status KeepFiles(const Options& options);
   // Opens the weights of model.pretrained and checks them by their headers.
   absl::Status OpenPretrained();
+  absl::Status LookAtStream(const Options& options);
+  absl::Status AwaitData();
   // Sets *evaluates if the run is to be judged by validation data now and then.
   absl::Status OpenDataSets(const Options& options, bool* evaluates);
 
@@ -176,6 +189,7 @@ class Session {
   BestState best_;
   double tokens_per_step_ = 0;
   int64_t samples_ = 0;  // of training data consumed
+  DataWait data_wait_;
   std::string restored_run_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/small_file.h"
 #include "base/units.h"
 #include "memory/plan/policy/policies.h"
 
@@ -115,6 +116,13 @@ double Percent(double part, double whole) {
   return whole > 0 ? 100.0 * part / whole : 0;
 }
 
+// "" where nobody knows how much an epoch is.
+std::string EpochText(const RunReport& report, int64_t step) {
+  return report.epoch.steps > 0
+             ? absl::StrFormat("epoch %.2f", EpochAt(report, step))
+             : "";
+}
+
 }  // namespace
 
 double EvaluationFigures::Of(BestMetric metric) const {
@@ -207,7 +215,7 @@ std::string LiveLine(const Config& config, const RunReport& report,
   const SteadyFigures now = recent.Steady();
   enum Part { kEpoch, kStep, kLoss, kRate, kTokens, kMemory, kLeft };
   std::vector<std::string> parts = {
-      absl::StrFormat("epoch %.2f", EpochAt(report, last.step)),
+      EpochText(report, last.step),
       absl::StrFormat("step %d/%d", last.step, config.steps),
       absl::StrFormat("loss %.4f", last.loss),
       absl::StrFormat("lr %.3g", last.learning_rate),
@@ -236,11 +244,12 @@ std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent) {
   const StepReport& last = recent.last();
   const SteadyFigures now = recent.Steady();
+  const std::string epoch = EpochText(report, last.step);
   return absl::StrFormat(
-      "step %d/%d  loss %.4f  lr %.3g  epoch %.2f  %s tokens/s  "
+      "step %d/%d  loss %.4f  lr %.3g  %s%s%s tokens/s  "
       "device %s of %s  bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
-      last.step, config.steps, last.loss, last.learning_rate,
-      EpochAt(report, last.step),
+      last.step, config.steps, last.loss, last.learning_rate, epoch,
+      epoch.empty() ? "" : "  ",
       FormatTokensPerSecond(TokensPerSecond(report, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
@@ -318,6 +327,10 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   row("  waiting for the bus",
       absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
                       Percent(steady.stall_seconds, steady.step_seconds)));
+  if (report.data_wait_seconds.has_value()) {
+    row("waiting for data",
+        absl::StrFormat("%.3f s of the run", *report.data_wait_seconds));
+  }
   row("device peak", absl::StrFormat("%s of a budget of %s",
                                      FormatBytes(report.device_peak_bytes),
                                      FormatBytes(report.device_budget_bytes)));
@@ -431,6 +444,9 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;
+  if (report.data_wait_seconds.has_value()) {
+    summary["data_wait_seconds"] = *report.data_wait_seconds;
+  }
   summary["step_seconds"] = steady.step_seconds;
   summary["tokens_per_second"] = TokensPerSecond(report, steady);
   if (!report.ranks.empty()) {
@@ -452,6 +468,15 @@ std::string SummaryJson(absl::string_view ended, absl::string_view error) {
                                   {"error", std::string(error)},
                                   {"steps", 0}};
   return Dump(summary);
+}
+
+bool IsSummary(const std::string& path) {
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;
+  const auto text = ReadSmallFile(path, kMaxBytes);
+  if (!text.ok()) return absl::IsNotFound(text.status());
+  const auto json = nlohmann::json::parse(*text, nullptr,
+                                          /*allow_exceptions=*/false);
+  return text->empty() || (json.is_object() && json.contains("ended"));
 }
 
 }  // namespace castor::cli

@@ -63,7 +63,9 @@ struct RunReport {
   StepFigures steps;           // of this process
   int64_t last_step = 0;       // that is over, in this process or before
   double tokens_per_step = 0;  // on average, without padding
-  EpochSize epoch = {};        // of the training data
+  // How long the steps waited for data; none: these are not streamed.
+  std::optional<double> data_wait_seconds = {};
+  EpochSize epoch = {};                             // of the training data
   std::vector<EvaluationFigures> evaluations = {};  // of this process
   // The best evaluation of the run and, where it is kept, its checkpoint.
   BestState best = {};
@@ -129,6 +131,10 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
 // The summary of a run that came to no step and no figures, `ended` for
 // `error`.
 std::string SummaryJson(absl::string_view ended, absl::string_view error);
+
+// Whether a file is a summary, or empty, or there is none. What else was there,
+// by mistake, is not replaced before all is known to be right.
+bool IsSummary(const std::string& path);
 
 }  // namespace castor::cli
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/signals.h"
-#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/live/live_run.h"
@@ -34,7 +33,6 @@
 #include "device/comm/agreement.h"
 #include "device/comm/launch_env.h"
 #include "models/families.h"
-#include "nlohmann/json.hpp"
 #include "run/config/rate_notes.h"
 #include "run/config/time_limits.h"
 #include "run/report/run_trace.h"
@@ -78,6 +76,7 @@ class TrainRun {
   absl::Status Saving(absl::FunctionRef<absl::Status()> save);
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);
+  void TellOfData();
   void TakeReports();
   void TellOfTrace();
   bool EndsEarly() const;
@@ -142,7 +141,11 @@ absl::Status TrainRun::Begin() {
   std::fputs(FormatAdmission(admission).c_str(), stdout);
   report_.tokens_per_step = session_.tokens_per_step();
   report_.epoch = session_.epoch();
-  progress_.Say(EpochLine(config_, report_.epoch));
+  if (session_.streams()) report_.data_wait_seconds = 0;
+  if (const std::string line = EpochLine(config_, report_.epoch);
+      !line.empty()) {
+    progress_.Say(line);
+  }
   if (const std::string& sample = session_.first_sample(); !sample.empty()) {
     progress_.Say(absl::StrCat(
         "the first sample, what is learned of it in [[ ]]: ", sample));
@@ -181,9 +184,9 @@ absl::Status TrainRun::Begin() {
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
                  config_.memory.warmup_steps);
     CASTOR_RETURN_IF_ERROR(Annotate("--trace-steps", window.status()));
-    auto trace = RunTrace::Create(arguments_.trace_path,
-                                  DescribeRun(config_, report_.tokens_per_step),
-                                  *window, &session_.trainer());
+    auto trace = RunTrace::Create(
+        arguments_.trace_path, DescribeRun(config_, report_.tokens_per_step),
+        *window, &session_.trainer(), session_.streams());
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
@@ -199,6 +202,7 @@ absl::Status TrainRun::Loop() {
          !EndsEarly()) {
     const absl::StatusOr<double> loss = session_.Step();
     const absl::Status& trained = loss.status();
+    TellOfData();
     if (const std::string note = trainer.TakePlanNote();
         first_ && !note.empty()) {
       progress_.Clear();
@@ -265,6 +269,19 @@ absl::Status TrainRun::EndInOrder(const absl::Status& why) {
   FlushOutput();
   CASTOR_RETURN_IF_ERROR(MeetAllRanks(ranks_, "the last checkpoint"));
   return why;
+}
+
+// Tells what became known of data that are streamed, and how long they were
+// waited for.
+void TrainRun::TellOfData() {
+  for (const std::string& note : session_.TakeDataNotes()) {
+    if (first_) progress_.Say(note);
+  }
+  const Session::DataWait wait = session_.data_wait();
+  if (wait.end_ns == wait.begin_ns) return;
+  *report_.data_wait_seconds +=
+      static_cast<double>(wait.end_ns - wait.begin_ns) * 1e-9;
+  if (trace_ != nullptr) trace_->OnDataWait(wait.begin_ns, wait.end_ns);
 }
 
 void TrainRun::TakeReports() {
@@ -550,17 +567,6 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
   config->steps = (*session)->config().steps;
   StopOnSignals();
   return TrainRun(arguments, checkpoints, **session).Run(has_summary);
-}
-
-// Whether a file is a summary, or empty. What else was there, by mistake, is
-// not replaced before all is known to be right.
-bool IsSummary(const std::string& path) {
-  constexpr int64_t kMaxBytes = int64_t{1} << 30;
-  const auto text = ReadSmallFile(path, kMaxBytes);
-  if (!text.ok()) return absl::IsNotFound(text.status());
-  const auto json = nlohmann::json::parse(*text, nullptr,
-                                          /*allow_exceptions=*/false);
-  return text->empty() || (json.is_object() && json.contains("ended"));
 }
 
 // The summary of a run that came to no figures, where one was asked for.

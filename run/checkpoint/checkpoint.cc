@@ -50,6 +50,9 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                     {"value", best.value},
                     {"without_gain", best.without_gain}};
   }
+  if (!metadata.state.stream.empty()) {
+    json["stream"] = nlohmann::json::parse(metadata.state.stream);
+  }
   const bool client = metadata.client.has_value();
   json["world_size"] =
       client ? metadata.client_world_size : metadata.config.world_size();
@@ -256,6 +259,13 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
     const auto best = ReadBest(json["best"], trainer.step);
     if (!best.has_value()) return wrong("its \"best\" makes no sense");
     metadata.state.best = *best;
+  }
+  // Files of runs that stream nothing lack it.
+  if (json.contains("stream")) {
+    if (!json["stream"].is_object()) {
+      return wrong("its \"stream\" makes no sense");
+    }
+    metadata.state.stream = json["stream"].dump();
   }
   const int64_t world_size = json["world_size"].get<int64_t>();
   if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {

@@ -30,6 +30,9 @@ struct RunState {
   int64_t samples = 0;  // of training data consumed
   int64_t seed = 0;
   BestState best = {};  // of a run that evaluates
+  // Of a run whose data are streamed: where its reader was, an object of JSON
+  // (StreamedSet::BookmarkAt); else "".
+  std::string stream = {};
 };
 
 struct CheckpointMetadata {

@@ -183,6 +183,22 @@ void ReadData(JsonReader reader, const std::string& base_dir,
   reader.Int("sequence_length", &data->sequence_length,
              {.min = 1, .max = 1 << 24});
   reader.Bool("shuffle", &data->shuffle);
+  reader.Bool("streaming", &data->streaming);
+  reader.Int("shuffle_window", &data->shuffle_window,
+             {.min = 1, .max = 1 << 24});
+  if (reader.Has("shuffle_window") && !data->streaming) {
+    reader.Fail("shuffle_window",
+                "has a meaning only beside \"streaming\": true: without it all "
+                "of an epoch's samples are shuffled",
+                {reader.PathOf("streaming")});
+  }
+  if (data->streaming && data->validation_fraction > 0) {
+    reader.Fail(
+        "validation_fraction",
+        "cannot be had with \"streaming\": true, where nobody knows how "
+        "much there is: name files in data.validation",
+        {reader.PathOf("streaming")});
+  }
   if (reader.Has("seed")) {
     reader.Int("seed", &data->seed.emplace(0), {.min = 0});
   }
@@ -209,6 +225,10 @@ OrderedJson DataJson(const DataConfig& data) {
   }
   if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
   json["shuffle"] = data.shuffle;
+  if (data.streaming) {
+    json["streaming"] = true;
+    json["shuffle_window"] = data.shuffle_window;
+  }
   if (data.seed.has_value()) json["seed"] = *data.seed;
   return json;
 }

@@ -93,6 +93,11 @@ struct DataConfig {
   // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
   bool shuffle = true;
+  // Whether training data are tokenised beside training, with memory that does
+  // not grow with them, not before it.
+  bool streaming = false;
+  // Samples of such data that are shuffled with each other.
+  int64_t shuffle_window = 4096;
   // The order of samples follows from this seed. Absent: it is the run's seed.
   std::optional<int64_t> seed;
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "run/config/config.h"
@@ -58,10 +59,47 @@ TEST(DataConfig, SaysWhatIsWrong) {
        "data.keys.text: expected the key's name in the files"},
       {"data.keys={\"prompt\": \"a\", \"completion\": \"a\"}",
        "\"a\" is the name of two keys"},
+      {"data.shuffle_window=3",
+       "data.shuffle_window: has a meaning only beside \"streaming\": true"},
   };
   for (const auto& [set, says] : kCases) {
     const auto status = ParseConfig(TestModels(), kMinimal, "", {set}).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << set;
+  }
+}
+
+TEST(DataConfig, StreamsWhereNothingWantsToKnowTheEnd) {
+  const std::vector<std::string> sets = {
+      "data.streaming=true", "data.shuffle_window=100", "eval_interval=2",
+      "data.validation=b.txt"};
+  const auto config = ParseConfig(TestModels(), kMinimal, "", sets);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->data.streaming);
+  EXPECT_EQ(config->data.shuffle_window, 100);
+  const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->data, config->data);
+
+  const struct {
+    std::vector<std::string> sets;
+    const char* says;
+  } kCases[] = {
+      {{"num_train_epochs=2", "steps=null"},
+       "num_train_epochs: cannot be had with \"streaming\": true"},
+      {{"num_train_epochs=2"},
+       "num_train_epochs: cannot be had with \"streaming\": true"},
+      {{"eval_strategy=epoch", "eval_interval=0"},
+       "eval_strategy: \"epoch\" cannot be had with \"streaming\": true"},
+      {{"data.validation_fraction=0.1"},
+       "data.validation_fraction: cannot be had with \"streaming\": true"},
+      {{"data.validation=null"}, "eval_interval: needs data.validation"},
+      {{"data.shuffle_window=0"}, "data.shuffle_window: expected"},
+  };
+  for (const auto& [more, says] : kCases) {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    const auto status = ParseConfig(TestModels(), kMinimal, "", all).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says)) << says;
   }
 }
 

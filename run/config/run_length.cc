@@ -97,7 +97,12 @@ void ReadLength(JsonReader& root, Config* config) {
   root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
   root.Double("num_train_epochs", &config->num_train_epochs,
               {.min = 0, .max = 1e9, .min_open = true});
-  if (root.Has("num_train_epochs") && root.Has("steps")) {
+  if (root.Has("num_train_epochs") && config->data.streaming) {
+    root.Fail("num_train_epochs",
+              "cannot be had with \"streaming\": true, where nobody knows how "
+              "much an epoch is: give steps",
+              {"data.streaming", "steps"});
+  } else if (root.Has("num_train_epochs") && root.Has("steps")) {
     root.Fail("num_train_epochs",
               "and steps both say how long the run is: give one of them",
               {"steps"});
@@ -146,6 +151,12 @@ void ReadEvaluation(JsonReader& root, Config* config) {
               "has no meaning beside \"eval_strategy\": \"epoch\": leave one "
               "of them out",
               {"eval_strategy"});
+  }
+  if (config->eval_strategy == EvalStrategy::kEpoch && config->data.streaming) {
+    root.Fail("eval_strategy",
+              "\"epoch\" cannot be had with \"streaming\": true, where nobody "
+              "knows when an epoch ends: give eval_interval, in steps",
+              {"data.streaming", "eval_interval"});
   }
   if (!in_steps) config->eval_interval = 0;
   const absl::string_view asks =

@@ -11,7 +11,8 @@
 
 namespace castor {
 
-// Reads "steps" or "num_train_epochs", exactly one of them.
+// Reads "steps" or "num_train_epochs", exactly one of them. The data are there
+// already.
 void ReadLength(JsonReader& root, Config* config);
 
 // Reads "scheduler", "lr_scheduler_type" and "lr_scheduler_kwargs". The steps

@@ -99,15 +99,19 @@ absl::StatusOr<TraceWindow> WindowOf(const std::string& steps, int64_t first,
 
 absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
     const std::string& path, RunRecord run, TraceWindow window,
-    ObservedRun* observed) {
+    ObservedRun* observed, bool streams_data) {
   Communicator* const ranks = observed->communicator();
   NameParts(ranks != nullptr, &run);
+  const int64_t data_stream =
+      streams_data ? static_cast<int64_t>(run.streams.size()) : -1;
+  if (streams_data) run.streams.emplace_back(trace_names::kDataStream);
   if (ranks == nullptr) {
     CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                             TraceWriter::Create(path));
     writer->Append(run);
     std::unique_ptr<RunTrace> trace(
         new RunTrace(std::move(writer), path, window, observed));
+    trace->data_stream_ = data_stream;
     observed->SetObserver(trace.get());
     return trace;
   }
@@ -123,6 +127,7 @@ absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
   CASTOR_RETURN_IF_ERROR(AgreeOnStatus(*ranks, "trace files", writer.status()));
   std::unique_ptr<RunTrace> trace(
       new RunTrace(*std::move(writer), own_path, window, observed));
+  trace->data_stream_ = data_stream;
   CASTOR_RETURN_IF_ERROR(trace->WriteClock());
   observed->SetObserver(trace.get());
   return trace;
@@ -277,6 +282,17 @@ void RunTrace::WriteMeasured() {
 void RunTrace::Close() {
   WriteMeasured();
   for (std::atomic<Mark>& mark : marks_) mark.store(kIgnored);
+}
+
+void RunTrace::OnDataWait(int64_t begin_ns, int64_t end_ns) {
+  if (!open_ || data_stream_ < 0 || writer_ == nullptr) return;
+  writer_->Append(FromOrigin(WorkRecord{.stream = data_stream_,
+                                        .count = ++data_waits_,
+                                        .kind = WorkKind::kInput,
+                                        .moment = Moment(-1),
+                                        .chunk = ChunkId(-1),
+                                        .start_ns = begin_ns,
+                                        .end_ns = end_ns}));
 }
 
 void RunTrace::OnResult(const StepReport& report) {

@@ -44,9 +44,10 @@ class RunTrace final : public RunObserver {
   // Replaces `path`, or on rank K > 0 the file of that name for its rank.
   // `observed` outlives the trace, which observes it. With several ranks all of
   // them call it, between steps; where one cannot write, it fails on all.
+  // `streams_data`: it is told of waits for data.
   static absl::StatusOr<std::unique_ptr<RunTrace>> Create(
       const std::string& path, RunRecord run, TraceWindow window,
-      ObservedRun* observed);
+      ObservedRun* observed, bool streams_data = false);
   ~RunTrace() override;
 
   // Writes the trace of a run that was not admitted: what was asked, and
@@ -61,6 +62,9 @@ class RunTrace final : public RunObserver {
   void OnWork(const WorkRecord& work, const NetworkRecord* network) override;
   void OnWait(const WaitRecord& wait) override;
 
+  // The last step, or the one that will not come, waited for its data, on the
+  // run's clock.
+  void OnDataWait(int64_t begin_ns, int64_t end_ns);
   // A training step is wholly over.
   void OnResult(const StepReport& report);
   // The run is over, drained unless it failed. `status`: "finished",
@@ -112,6 +116,8 @@ class RunTrace final : public RunObserver {
   };
   std::array<std::atomic<Mark>, 1 << 16> marks_{};
   bool open_ = false;  // the step at hand is in the window
+  int64_t data_stream_ = -1;
+  int64_t data_waits_ = 0;
 
   std::map<std::shared_ptr<const Plan>, int64_t> plans_;  // record's index
   // Holds for each signature the last step trace that was written, and its

@@ -62,8 +62,10 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
     return static_cast<int64_t>(
         std::floor(fraction * static_cast<double>(file.size)));
   };
-  CASTOR_ASSIGN_OR_RETURN(const auto train,
-                          Keyed(kTrain, open(kTrain, data.train)));
+  std::vector<WeightedFile> train;
+  if (!data.streaming) {
+    CASTOR_ASSIGN_OR_RETURN(train, Keyed(kTrain, open(kTrain, data.train)));
+  }
   DataSplits splits;
   if (!data.validation.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -87,6 +89,7 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                           return part_of(file.size - kept_of(file), file.size);
                         })));
   }
+  if (data.streaming) return splits;
   CASTOR_ASSIGN_OR_RETURN(
       splits.train,
       Keyed(kTrain,

@@ -11,11 +11,14 @@
 #include "absl/strings/string_view.h"
 #include "run/config/config.h"
 #include "runtime/data/data_set.h"
+#include "runtime/data/streamed_set.h"
 
 namespace castor {
 
 struct DataSplits {
   std::unique_ptr<DataSet> train;
+  // The same where it is streamed; else null.
+  StreamedSet* stream = nullptr;
   std::unique_ptr<DataSet> validation;  // never shuffled; null: none
   // The text of tokens, for the user; null: the data are tokens already.
   TextOfTokens text_of;
@@ -36,7 +39,8 @@ using OpenDataFiles =
 
 // Opens what `data` names with `open`, and joins it as joined_data.h has it. A
 // validation_fraction f takes the last floor(f * N) of each file's N tokens or
-// lines from training. Uses data.sequence_length, which must be set.
+// lines from training. Uses data.sequence_length, which must be set. With
+// data.streaming the training data are not opened, and null.
 // Errors are those of `open` and of DataFile::part, after the key.
 absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,

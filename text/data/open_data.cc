@@ -1,6 +1,7 @@
 #include "text/data/open_data.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -13,12 +14,14 @@
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "base/units.h"
 #include "runtime/data/joined_data.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_file.h"
 #include "text/data/cached_tokens.h"
 #include "text/data/find_files.h"
 #include "text/data/line_data.h"
+#include "text/data/streamed_data.h"
 #include "text/data/token_cache.h"
 #include "text/data/tokenize.h"
 
@@ -28,8 +31,13 @@ namespace {
 // At most so many files are open at once, two descriptors each at times.
 constexpr size_t kMostFiles = 400;
 
+// Threads that tokenise beside training.
+constexpr int kMostStreamThreads = 4;
+
 // What one file has: a run of tokens, or samples.
 struct OpenFile {
+  // Where it is streamed, there is nothing else.
+  std::optional<StreamedFile> streamed = {};
   std::shared_ptr<const TokenSource> run = nullptr;
   // The token that ends the run where another one follows; -1: it needs none.
   int32_t separator = -1;
@@ -51,6 +59,13 @@ OpenFile LookedFor() {
                       }}};
 }
 
+// What makes tokens of texts and records, for as long as they are read.
+struct Encodings {
+  std::optional<TextEncoding> text;
+  std::optional<ChatEncoding> chat;
+  std::deque<ExampleRules> rules;
+};
+
 class DataOpener {
  public:
   DataOpener(const DataConfig& data, const OpenDataOptions& options)
@@ -59,14 +74,25 @@ class DataOpener {
   absl::StatusOr<std::vector<WeightedFile>> Open(
       absl::string_view key, const std::vector<DataSource>& sources);
 
+  // The same, to be read beside training.
+  absl::StatusOr<std::unique_ptr<StreamedSet>> OpenStream(
+      absl::string_view key, const std::vector<DataSource>& sources);
+
   // Null: no text was read.
   TextOfTokens text_of() const {
     return encoding_.has_value() ? encoding_->decode : nullptr;
   }
 
  private:
+  // The files of the sources without a weight, and of each other one.
+  using Groups = std::vector<std::pair<std::vector<std::string>, double>>;
+  absl::StatusOr<Groups> GroupsOf(absl::string_view key,
+                                  const std::vector<DataSource>& sources);
   absl::StatusOr<std::vector<std::string>> FilesOf(absl::string_view key,
                                                    const std::string& path);
+  absl::Status AddStreamed(absl::string_view key,
+                           const std::vector<std::string>& paths, double weight,
+                           std::vector<StreamedSource>* sources);
   absl::Status AddFiles(absl::string_view key,
                         const std::vector<std::string>& paths, double weight,
                         std::vector<WeightedFile>* files);
@@ -97,17 +123,19 @@ class DataOpener {
   const OpenDataOptions& options_;
   const RecordKeys keys_;
   size_t num_files_ = 0;
-  std::optional<TextEncoding> encoding_;
+  bool streams_ = false;
+  const std::shared_ptr<Encodings> encodings_ = std::make_shared<Encodings>();
+  std::optional<TextEncoding>& encoding_ = encodings_->text;
   std::string directory_;  // the tokenizer's; "": there is none
-  std::optional<ChatEncoding> chat_;
+  std::optional<ChatEncoding>& chat_ = encodings_->chat;
   std::string no_chat_;
   std::set<std::string> said_;
 };
 
-absl::StatusOr<std::vector<WeightedFile>> DataOpener::Open(
+absl::StatusOr<DataOpener::Groups> DataOpener::GroupsOf(
     absl::string_view key, const std::vector<DataSource>& sources) {
   // The sources without a weight count as one, which is the first.
-  std::vector<std::pair<std::vector<std::string>, double>> groups = {{{}, 1}};
+  Groups groups = {{{}, 1}};
   for (const DataSource& source : sources) {
     CASTOR_ASSIGN_OR_RETURN(std::vector<std::string> paths,
                             FilesOf(key, source.path));
@@ -118,11 +146,72 @@ absl::StatusOr<std::vector<WeightedFile>> DataOpener::Open(
       groups.emplace_back(std::move(paths), source.weight);
     }
   }
+  return groups;
+}
+
+absl::StatusOr<std::vector<WeightedFile>> DataOpener::Open(
+    absl::string_view key, const std::vector<DataSource>& sources) {
+  CASTOR_ASSIGN_OR_RETURN(const Groups groups, GroupsOf(key, sources));
   std::vector<WeightedFile> files;
   for (const auto& [paths, weight] : groups) {
     CASTOR_RETURN_IF_ERROR(AddFiles(key, paths, weight, &files));
   }
   return files;
+}
+
+absl::StatusOr<std::unique_ptr<StreamedSet>> DataOpener::OpenStream(
+    absl::string_view key, const std::vector<DataSource>& sources) {
+  streams_ = true;
+  CASTOR_ASSIGN_OR_RETURN(const Groups groups, GroupsOf(key, sources));
+  StreamedDataRequest request = {
+      .key = std::string(key),
+      .sources = {},
+      .length = data_.sequence_length,
+      .vocabulary = options_.vocabulary,
+      .shuffle = data_.shuffle,
+      .seed = options_.seed,
+      .window = data_.shuffle_window,
+      .threads = std::clamp(options_.threads / 4, 1, kMostStreamThreads),
+      .owner = encodings_};
+  for (const auto& [paths, weight] : groups) {
+    CASTOR_RETURN_IF_ERROR(AddStreamed(key, paths, weight, &request.sources));
+  }
+  streams_ = false;
+  int64_t files = 0, bytes = 0;
+  for (const StreamedSource& source : request.sources) {
+    for (const StreamedFile& file : source.files) {
+      ++files;
+      bytes += file.stamp.size_bytes;
+    }
+  }
+  Say(key, absl::StrCat("read and tokenised beside training: ", files,
+                        files == 1 ? " file, " : " files, ", FormatBytes(bytes),
+                        ", ", request.window,
+                        " samples at a time (data.shuffle_window)"));
+  return OpenStreamedData(std::move(request));
+}
+
+absl::Status DataOpener::AddStreamed(absl::string_view key,
+                                     const std::vector<std::string>& paths,
+                                     double weight,
+                                     std::vector<StreamedSource>* sources) {
+  StreamedSource runs = {.files = {}, .weight = weight};
+  StreamedSource samples = runs;
+  for (const std::string& path : paths) {
+    CASTOR_ASSIGN_OR_RETURN(OpenFile file, OpenOne(key, path));
+    StreamedFile& streamed = *file.streamed;
+    streamed.separator = file.separator;
+    // Any file can be looked at as one of lines.
+    CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                            SourceReader::Open(path, SourceCut::kLines));
+    streamed.stamp = reader->stamp();
+    (streamed.has_samples() ? samples : runs)
+        .files.push_back(std::move(streamed));
+  }
+  for (StreamedSource* source : {&runs, &samples}) {
+    if (!source->files.empty()) sources->push_back(std::move(*source));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
@@ -214,6 +303,10 @@ absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
             path, {.token_type = data_.token_type,
                    .vocabulary = options_.vocabulary,
                    .say = [&](absl::string_view line) { Say(key, line); }}));
+    if (streams_) {
+      return OpenFile{
+          .streamed = StreamedFile{.path = path, .tokens = std::move(file)}};
+    }
     return OpenFile{.run = std::move(file)};
   }
   CASTOR_ASSIGN_OR_RETURN(
@@ -368,26 +461,35 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
     return LookedFor();
   }
+  const TokenizeOptions tokenize = {
+      .kind = kind,
+      .encoding = kind == SourceKind::kTokenLines ? nullptr : &*encoding_,
+      .keys = keys_,
+      .examples = examples,
+      .vocabulary = options_.vocabulary,
+      .threads = options_.threads,
+      .progress = nullptr};
+  if (kind == SourceKind::kTextLines) TellOfDocuments(key);
+  if (examples != nullptr) TellOfEnds(key, examples->format);
+  if (streams_) {
+    StreamedFile streamed = {
+        .path = path, .tokenize = tokenize, .unused = unused};
+    if (examples != nullptr) {
+      encodings_->rules.push_back(*examples);
+      streamed.tokenize.examples = &encodings_->rules.back();
+    }
+    return OpenFile{.streamed = std::move(streamed)};
+  }
   CachedTokensRequest request = {
       .path = path,
-      .tokenize = {.kind = kind,
-                   .keys = keys_,
-                   .examples = examples,
-                   .vocabulary = options_.vocabulary,
-                   .threads = options_.threads,
-                   .progress = nullptr},
+      .tokenize = tokenize,
       .directory = data_.cache,
       .timeout_seconds = data_.cache_timeout_seconds,
       .say = [&](absl::string_view line) { Say(key, line); }};
   request.tokenize.unused_key = [&](const std::string& name, int64_t line) {
     if (std::find(unused.begin(), unused.end(), name) != unused.end()) return;
-    Say(key,
-        absl::StrCat(PlaceWord(path), " ", line,
-                     " has a key that is not used: ", QuotedForMessage(name)));
+    Say(key, UnusedKey(path, line, name));
   };
-  if (kind != SourceKind::kTokenLines) request.tokenize.encoding = &*encoding_;
-  if (kind == SourceKind::kTextLines) TellOfDocuments(key);
-  if (examples != nullptr) TellOfEnds(key, examples->format);
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
   if (HasSamples(kind)) {
@@ -400,14 +502,25 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
 
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options) {
+  constexpr char kTrain[] = "data.train";
   DataOpener opener(data, options);
+  DataConfig of = data;
+  of.streaming = data.streaming && !options.look_only;
+  std::unique_ptr<StreamedSet> stream;
+  if (of.streaming) {
+    auto opened = opener.OpenStream(kTrain, data.train);
+    CASTOR_RETURN_IF_ERROR(Annotate(kTrain, opened.status()));
+    stream = *std::move(opened);
+  }
   CASTOR_ASSIGN_OR_RETURN(
       DataSplits splits,
       OpenDataSplits(
-          data, options.vocabulary, options.seed,
+          of, options.vocabulary, options.seed,
           [&](absl::string_view key, const std::vector<DataSource>& sources) {
             return opener.Open(key, sources);
           }));
+  splits.stream = stream.get();
+  if (stream != nullptr) splits.train = std::move(stream);
   splits.text_of = opener.text_of();
   return splits;
 }

@@ -46,6 +46,11 @@ struct OpenDataOptions {
 // (runtime/data/token_file.h); .txt with a tokenizer, and records, through
 // their token caches (cached_tokens.h).
 //
+// With data.streaming the training data are not kept in caches, but read beside
+// training (streamed_data.h): the texts and tokens of the sources without a
+// weight are a source of the stream, their records another, and so are those of
+// each source with a weight.
+//
 // All sources without a weight count as one, each with a weight as one of its
 // own. Of one, the texts and tokens of all files make one run, in which the end
 // token stands after a .txt that is not the last; files whose records are

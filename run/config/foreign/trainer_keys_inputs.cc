@@ -232,8 +232,10 @@ constexpr ForeignKey kKeys[] = {
      "data.train takes sources with weights: [{\"path\": PATH, \"weight\": "
      "2}] (docs/data.md)"},
     {"HAL", "streaming", "", LeftToUser,
-     "data is tokenised before the run begins, and kept in data.cache"},
-    {"L", "buffer_size", "", Ignored, "samples are drawn from all of the data"},
+     "data.streaming, which wants steps and files for validation "
+     "(docs/data.md); without it data are tokenised before the run begins"},
+    {"L", "buffer_size", "", LeftToUser,
+     "data.shuffle_window, beside data.streaming"},
     {"H", "keep_linebreaks", "", Always, "a text is taken as it is"},
 };
 
