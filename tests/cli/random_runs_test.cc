@@ -1,0 +1,209 @@
+// Promise P1 over whole runs as people configure them: several files, epochs or
+// steps, data that are streamed or kept, evaluations, the best checkpoint, an
+// early end. A run has the same bits under another placement, on another number
+// of ranks, and when it goes on in the middle from a checkpoint.
+//
+// CASTOR_CASES=N runs N configurations, CASTOR_SEED=S takes others.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/cli/cli_test_base.h"
+#include "tests/random.h"
+
+namespace castor::testing {
+namespace {
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  int64_t value = otherwise;
+  if (text != nullptr && !absl::SimpleAtoi(text, &value)) {
+    ADD_FAILURE() << name << " is no number: " << text;
+  }
+  return value;
+}
+
+class RandomRuns : public CliTest {
+ protected:
+  void WriteFiles(Random& random) {
+    for (const char* name : {"a.txt", "b.txt", "valid.txt"}) {
+      WriteFile(Path(name), SmallText(random.Uniform(300, 1'500)));
+    }
+    for (const char* name : {"l.jsonl", "m.jsonl"}) {
+      std::string lines;
+      const int64_t count = random.Uniform(5, 60);
+      for (int64_t i = 0; i < count; ++i) {
+        std::vector<int64_t> ids, labels;
+        const int64_t length = random.Uniform(3, 20);
+        for (int64_t t = 0; t < length; ++t) {
+          ids.push_back(random.Uniform(0, 127));
+          labels.push_back(t > 1 && random.Chance(0.3) ? -100 : ids.back());
+        }
+        absl::StrAppend(
+            &lines, Json{{"input_ids", ids}, {"labels", labels}}.dump(), "\n");
+      }
+      WriteFile(Path(name), lines);
+    }
+  }
+
+  // What a run's bits may depend on.
+  static Json RandomRun(Random& random) {
+    Json config = SmallConfig();
+    const bool streaming = random.Chance(0.6);
+    Json train = Json::array();
+    for (const char* name : {"a.txt", "b.txt", "l.jsonl", "m.jsonl"}) {
+      if (random.Chance(0.4)) continue;
+      if (random.Chance(0.25)) {
+        train.push_back({{"path", name}, {"weight", random.Pick({0.5, 2.0})}});
+      } else {
+        train.push_back(name);
+      }
+    }
+    if (train.empty()) train.push_back("a.txt");
+    Json& data = config["data"];
+    data = {{"train", train},
+            {"sequence_length", 16},
+            {"shuffle", random.Chance(0.7)}};
+    if (random.Chance(0.3)) data["seed"] = random.Uniform(0, 99);
+    if (streaming) {
+      data["streaming"] = true;
+      data["shuffle_window"] = random.Pick({1, 5, 16, 40, 1000});
+    }
+    const bool fraction = !streaming && random.Chance(0.3);
+    const bool evaluates = random.Chance(0.7);
+    if (fraction) {
+      data["validation_fraction"] = 0.2;
+    } else if (evaluates) {
+      data["validation"] = "valid.txt";
+    }
+    config.erase("steps");
+    if (!streaming && random.Chance(0.5)) {
+      config["num_train_epochs"] = random.Pick({0.3, 0.5, 1.0});
+    } else {
+      config["steps"] = random.Uniform(6, 24);
+    }
+    config["checkpoint"] = {{"dir", "out"},
+                            {"keep", 1000},
+                            {"save_interval", random.Uniform(1, 3)}};
+    if (evaluates) {
+      config["eval_batches"] = random.Pick({1, 1000});
+      if (!streaming && random.Chance(0.3)) {
+        config["eval_strategy"] = "epoch";
+      } else {
+        config["eval_interval"] = random.Uniform(1, 3);
+      }
+      config["checkpoint"]["load_best"] = random.Chance(0.5);
+      if (random.Chance(0.7)) {
+        config["early_stopping_patience"] = random.Uniform(1, 3);
+        config["early_stopping_threshold"] = random.Pick({0.0, 9.0});
+      }
+    }
+    if (random.Chance(0.3)) config["bf16"] = {{"enabled", true}};
+    config["optimizer"]["params"]["lr"] = random.Pick({1e-3, 3e-2});
+    return config;
+  }
+
+  // What they may not depend on. *ranks: 0 is a process of its own.
+  static Json RandomPlacement(Random& random, Json config, int* ranks) {
+    *ranks = random.Pick({0, 2});
+    // Micro batches are two of all ranks together.
+    if (*ranks == 2) {
+      config["train_batch_size"] = 4;
+      config.erase("gradient_accumulation_steps");
+    }
+    config["device"]["threads"] = random.Uniform(1, 2);
+    config["memory"] = {
+        {"placement_policy", random.Pick({"cuda", "cpu", "auto"})},
+        {"prefetch", random.Chance(0.5)},
+        {"warmup_steps", random.Uniform(1, 2)},
+        {"activation_checkpointing", random.Pick({"none", "block", "auto"})}};
+    return config;
+  }
+
+  void Clear() {
+    for (const std::string& name : List(".")) {
+      if (name.rfind("out", 0) == 0) {
+        std::filesystem::remove_all(Path(name));
+      }
+    }
+  }
+};
+
+// Figures that the bits determine.
+Json Bits(const Json& summary) {
+  Json bits;
+  for (const char* key : {"parameters_sha256", "ended", "steps", "best",
+                          "steps_per_epoch", "epochs"}) {
+    bits[key] = summary.value(key, Json());
+  }
+  // Where it lies depends on the number of ranks that saved it.
+  if (bits["best"].is_object()) bits["best"].erase("checkpoint");
+  return bits;
+}
+
+Json LastOf(const Json& list, size_t count) {
+  const size_t skip = list.size() - std::min(list.size(), count);
+  return Json(
+      std::vector<Json>(list.begin() + static_cast<int64_t>(skip), list.end()));
+}
+
+TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
+  const int64_t cases = FromEnvironment("CASTOR_CASES", 8);
+  const int64_t seed = FromEnvironment("CASTOR_SEED", 1);
+  int64_t early = 0, streamed = 0;
+  for (int64_t i = 0; i < cases; ++i) {
+    Random random(static_cast<uint64_t>(seed), static_cast<uint64_t>(i));
+    WriteFiles(random);
+    const Json config = RandomRun(random);
+    SCOPED_TRACE(
+        absl::StrCat("CASTOR_SEED=", seed, ", case ", i, ": ", config.dump()));
+    streamed += config["data"].contains("streaming");
+    const Json whole = Summary(config);
+    ASSERT_FALSE(HasFailure());
+    early += whole["ended"] == "stopped_early";
+    // Goes on from a checkpoint of the reference run, then on from one of that
+    // run's, always placed in another way.
+    for (int time = 0; time < 2; ++time) {
+      std::vector<std::string> checkpoints;
+      for (const std::string& name : List("out")) {
+        if (name.rfind("step-", 0) == 0) checkpoints.push_back(name);
+      }
+      ASSERT_FALSE(checkpoints.empty());
+      int ranks = 0;
+      const Json placed = RandomPlacement(random, config, &ranks);
+      std::vector<std::string> args;
+      // Every fourth time it begins anew.
+      if (random.Chance(0.75)) {
+        args = {
+            "--resume",
+            "out/" + checkpoints[static_cast<size_t>(random.Uniform(
+                         0, static_cast<int64_t>(checkpoints.size()) - 1))]};
+      } else {
+        Clear();
+      }
+      const Json again = Summary(ranks, placed, args);
+      ASSERT_FALSE(HasFailure()) << placed.dump();
+      EXPECT_EQ(Bits(again), Bits(whole)) << placed.dump() << Json(args).dump();
+      EXPECT_EQ(again["losses"],
+                LastOf(whole["losses"], again["losses"].size()));
+      EXPECT_EQ(again["evaluations"],
+                LastOf(whole["evaluations"], again["evaluations"].size()));
+      ASSERT_FALSE(HasFailure());
+    }
+    Clear();
+  }
+  // The cases are what they are meant to be.
+  if (cases >= 8) {
+    EXPECT_GT(streamed, 0);
+    EXPECT_LT(streamed, cases);
+    EXPECT_GT(early, 0);
+  }
+}
+
+}  // namespace
+}  // namespace castor::testing
