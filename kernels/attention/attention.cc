@@ -69,12 +69,36 @@ absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape) {
       ": on a GPU a head has at most ", kMaxGpuHeadSize, " channels"));
 }
 
+absl::Status CheckAttentionOfDocuments(const AttentionShape& shape) {
+  const AttentionShape s = shape.Filled();
+  if (s.mask.after == 0 && s.keys == s.positions && s.key_rows == s.positions) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attention within documents of ", s.positions, " positions over ", s.keys,
+      " keys of ", s.key_rows,
+      ": each position needs one query and one key, and a causal mask"));
+}
+
+namespace {
+
+absl::Status CheckArgs(const AttentionShape& shape,
+                       const DocumentRange* documents) {
+  absl::Status status = CheckAttentionShape(shape);
+  if (status.ok() && documents != nullptr) {
+    status = CheckAttentionOfDocuments(shape);
+  }
+  return status;
+}
+
+}  // namespace
+
 absl::Status AttentionForwardArgs::Check() const {
-  return CheckAttentionShape(shape);
+  return CheckArgs(shape, documents);
 }
 
 absl::Status AttentionBackwardArgs::Check() const {
-  return CheckAttentionShape(shape);
+  return CheckArgs(shape, documents);
 }
 
 }  // namespace castor::kernels

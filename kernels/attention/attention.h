@@ -12,7 +12,7 @@
 //
 // A mask (mask.h) says which keys count. Only the tiles that contain such keys
 // are computed: with a window of w keys the work grows with T w, forward and
-// backward.
+// backward, and with documents of w tokens in each sample, too.
 //
 // The GPU's bits differ from the host's: its tiles and its exponential function
 // are different, and in bf16 and fp16 it rounds p and the scores' gradients to
@@ -25,6 +25,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "base/document_range.h"
 #include "base/dtype.h"
 #include "base/philox.h"
 #include "device/device.h"
@@ -84,12 +85,19 @@ inline constexpr int64_t kMaxGpuHeadSize = 256;
 absl::Status CheckAttentionShape(const AttentionShape& shape);
 // Checks further limits of a GPU. InvalidArgument: a head is too large.
 absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape);
+// Checks that samples of this shape may have several documents.
+// InvalidArgument: a mask that is not causal, or not as many keys, and room for
+// keys, as queries.
+absl::Status CheckAttentionOfDocuments(const AttentionShape& shape);
 
 struct AttentionForwardArgs {
   AttentionShape shape;
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
+  // [B, T]: queries see only the keys of their own document. Null: each sample
+  // is one. Of values that are no documents the results are undefined.
+  const DocumentRange* documents = nullptr;
   void* out = nullptr;   // [B, T, C]
   float* lse = nullptr;  // [B, H, T] log-sum-exp of s's rows, always fp32
   void* workspace = nullptr;
@@ -109,9 +117,10 @@ struct AttentionBackwardArgs {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
-  const void* out = nullptr;   // [B, T, C]
-  const float* lse = nullptr;  // [B, H, T]
-  const void* dout = nullptr;  // [B, T, C]
+  const DocumentRange* documents = nullptr;  // as in the forward pass
+  const void* out = nullptr;                 // [B, T, C]
+  const float* lse = nullptr;                // [B, H, T]
+  const void* dout = nullptr;                // [B, T, C]
   void* dq = nullptr;
   void* dk = nullptr;
   void* dv = nullptr;

@@ -42,11 +42,14 @@ struct Trial : AttentionTrial {
     for (GuardedBuffer& buffer : dx.buffers()) pdx.push_back(on.Out(buffer));
     void* pout = on.Out(out);
     float* plse = on.OutFloats(lse);
+    const DocumentRange* const where =
+        documents.empty() ? nullptr : on.In(documents);
     absl::Status status = kernels::Run(
         on.context(), AttentionForwardArgs{.shape = shape,
                                            .q = x.In(px, 0),
                                            .k = x.In(px, 1),
                                            .v = x.In(px, 2),
+                                           .documents = where,
                                            .out = pout,
                                            .lse = plse,
                                            .workspace = workspace});
@@ -55,6 +58,7 @@ struct Trial : AttentionTrial {
                                                      .q = x.In(px, 0),
                                                      .k = x.In(px, 1),
                                                      .v = x.In(px, 2),
+                                                     .documents = where,
                                                      .out = pout,
                                                      .lse = plse,
                                                      .dout = on.In(dout),
@@ -100,7 +104,8 @@ class AttentionOnGpu : public NearOperatorTest {
                       << shape.head_size << "] before " << shape.mask.before
                       << " after " << shape.mask.after << " cap "
                       << shape.softcap << " dropout " << shape.dropout
-                      << " shift " << options.shift;
+                      << " shift " << options.shift << " documents "
+                      << options.documents.size();
     Trial got(shape, options);
     options.shift = 0;
     Trial expected(shape, options);
@@ -119,6 +124,18 @@ class AttentionOnGpu : public NearOperatorTest {
       ExpectNear(got.dx.Values(part), expected.dx.Values(part), 2 * unit,
                  testing::Message() << what << " part " << part);
     }
+  }
+
+  // In every order of threads.
+  void ExpectOneResult(const AttentionShape& shape,
+                       const AttentionTrial::Options& options) {
+    Trial first(shape, options);
+    ASSERT_TRUE(first.RunOnDevice().ok());
+    TestDevice::Get()->InEveryOrder([&] {
+      Trial again(shape, options);
+      ASSERT_TRUE(again.RunOnDevice().ok());
+      EXPECT_TRUE(again.SameResults(first));
+    });
   }
 };
 
@@ -201,6 +218,75 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostForGroupsWindowsAndCaches) {
   }
 }
 
+// Documents that begin and end within tiles and at their edges, so that a tile
+// lies in one of them, at the edge of two, or has several.
+TEST_F(AttentionOnGpu, AgreesWithTheHostWithinDocuments) {
+  struct Case {
+    std::vector<int64_t> lengths;
+    int64_t batch, heads, kv_heads, head_size, window;
+    float softcap = 0, dropout = 0;
+  };
+  uint64_t seed = 400;
+  for (DType dtype : kAllTypes) {
+    for (const Case& c :
+         {Case{{1}, 2, 1, 1, 16, 0}, Case{{3, 1, 5, 1}, 3, 6, 2, 16, 0},
+          Case{{64, 32, 34}, 1, 2, 1, 8, 0, 0, 0.2f},
+          Case{{31, 70, 1, 98}, 1, 1, 1, 64, 0},
+          Case{{130, 5, 65}, 1, 2, 1, 24, 40, 2},
+          Case{{20, 17, 30}, 2, 2, 1, 80, 0, 0, 0.2f},
+          Case{{40, 33}, 1, 1, 1, 256, 0}}) {
+      ++seed;
+      if (TestDevice::Get()->interpreted() && (seed + seed / 3) % 3 != 0) {
+        continue;  // each case in one type
+      }
+      int64_t positions = 0;
+      for (const int64_t length : c.lengths) positions += length;
+      AttentionShape shape = ShapeOf(c.batch, positions, c.heads, c.head_size);
+      shape.kv_heads = c.kv_heads;
+      shape.dtype = dtype;
+      shape.mask = AttentionMask::Causal(c.window);
+      shape.softcap = c.softcap;
+      shape.dropout = c.dropout;
+      shape.key = {17, seed};
+      ExpectHosts(shape,
+                  {.layout = seed % 2 ? Layout::kSeparate : Layout::kPacked,
+                   .seed = seed,
+                   .documents = DocumentsOfLengths(c.batch, c.lengths)});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(AttentionOnGpu, OrdersOfThreadsDoNotShowInDocuments) {
+  for (DType dtype : kAllTypes) {
+    if (TestDevice::Get()->interpreted() && dtype != DType::kBFloat16) continue;
+    AttentionShape shape = ShapeOf(1, 290, 2, 16);
+    shape.kv_heads = 1;
+    shape.dtype = dtype;
+    ExpectOneResult(
+        shape,
+        {.seed = 12, .documents = DocumentsOfLengths(1, {10, 150, 33, 97})});
+  }
+}
+
+TEST_F(AttentionOnGpu, DoesNotTouchTilesOfOtherDocuments) {
+  for (DType dtype : kAllTypes) {
+    AttentionShape shape = ShapeOf(1, 384, 1, 8);
+    shape.dtype = dtype;
+    Trial trial(shape, {.documents = DocumentsOfLengths(1, {128, 256})});
+    trial.x.Set(1, 0, 0, kNan);
+    trial.x.Set(2, 0, 0, kNan);
+    ASSERT_TRUE(trial.RunOnDevice().ok());
+    EXPECT_TRUE(std::isnan(trial.out[0]));
+    for (int64_t row = 128; row < 384; ++row) {
+      ASSERT_TRUE(std::isfinite(trial.out[row * 8])) << row;
+      for (int part = 0; part < 3; ++part) {
+        ASSERT_TRUE(std::isfinite(trial.dx.Get(part, row, 0))) << row;
+      }
+    }
+  }
+}
+
 // Heads of more than 128 channels have programs of their own; 256 with groups,
 // a window and a soft cap are Gemma 2's.
 TEST_F(AttentionOnGpu, AgreesWithTheHostForHeadsOfUpTo256) {
@@ -224,13 +310,7 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostForHeadsOfUpTo256) {
                   {.layout = Layout::kPacked, .shift = c.shift, .seed = seed});
       if (HasFatalFailure()) return;
       if (c.positions != 35) continue;  // orders take their time
-      Trial first(shape, {.seed = seed});
-      ASSERT_TRUE(first.RunOnDevice().ok());
-      TestDevice::Get()->InEveryOrder([&] {
-        Trial again(shape, {.seed = seed});
-        ASSERT_TRUE(again.RunOnDevice().ok());
-        EXPECT_TRUE(again.SameResults(first));
-      });
+      ExpectOneResult(shape, {.seed = seed});
     }
   }
 }
@@ -365,13 +445,7 @@ TEST_F(AttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
     single.keys = 600;
     single.dtype = dtype;
     for (const AttentionShape& each : {shape, single}) {
-      Trial first(each, {.seed = 9});
-      ASSERT_TRUE(first.RunOnDevice().ok());
-      TestDevice::Get()->InEveryOrder([&] {
-        Trial again(each, {.seed = 9});
-        ASSERT_TRUE(again.RunOnDevice().ok());
-        EXPECT_TRUE(again.SameResults(first));
-      });
+      ExpectOneResult(each, {.seed = 9});
     }
   }
 }
@@ -394,13 +468,7 @@ TEST_F(AttentionOnGpu, DoesNotDependOnHowManyBlocksRunAtOnce) {
       shape.kv_heads = 1;
       shape.dtype = dtype;
       shape.mask = mask;
-      Trial first(shape, {.seed = 11});
-      ASSERT_TRUE(first.RunOnDevice().ok());
-      TestDevice::Get()->InEveryOrder([&] {
-        Trial again(shape, {.seed = 11});
-        ASSERT_TRUE(again.RunOnDevice().ok());
-        EXPECT_TRUE(again.SameResults(first));
-      });
+      ExpectOneResult(shape, {.seed = 11});
       ExpectHosts(shape, {.seed = 11});
       if (HasFatalFailure()) return;
     }

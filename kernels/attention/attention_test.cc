@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -44,6 +45,25 @@ TEST(AttentionBand, RangesAreWhatIsSeen) {
   }
 }
 
+TEST(AttentionBand, RangesAreWhatIsSeenWithinDocuments) {
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{9}, {1, 8}, {3, 1, 5}, {4, 4, 1}}) {
+    const auto documents = DocumentsOfLengths(1, lengths);
+    for (int64_t window : {0, 1, 3}) {
+      const AttentionBand band = {9, 9, AttentionMask::Causal(window),
+                                  documents.data()};
+      for (int64_t i = 0; i < 9; ++i) {
+        for (int64_t j = 0; j < 9; ++j) {
+          const bool sees = j <= i && (window == 0 || j > i - window) &&
+                            documents[i] == documents[j];
+          ASSERT_EQ(band.Sees(i, j), sees);
+          ASSERT_EQ(band.FirstQuery(j) <= i && i < band.EndQuery(j), sees);
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionOracle, AgreesWithFiniteDifferences) {
   std::vector<Spec> specs;
   for (bool causal : {true, false}) {
@@ -54,6 +74,8 @@ TEST(AttentionOracle, AgreesWithFiniteDifferences) {
   specs.push_back(SpecOf(2, 4, 4, 3, true, 0.3f).With(2, 2, 3));
   specs.back().shape.softcap = 1.5f;
   specs.back().shape.scale = 0.7f;
+  specs.push_back(SpecOf(2, 6, 2, 3));
+  specs.back().lengths = {2, 1, 3};
   for (const Spec& spec : specs) {
     Oracle oracle(spec);
     std::mt19937_64 random(1);
@@ -98,6 +120,7 @@ ThreadPool& Pool() {
 }
 
 void ExpectOracle(const Spec& spec, AttentionTrial::Options options = {}) {
+  options.documents = DocumentsOfLengths(spec.shape.batch, spec.lengths);
   AttentionTrial run(spec.Shape(), options);
   const absl::Status status = run.Both(ExecContext{&Pool()});
   ASSERT_TRUE(status.ok()) << Name(spec) << ": " << status;
@@ -193,6 +216,75 @@ TEST(Attention, AgreesWithDoubleWhereScratchShrinksTheTiles) {
   ExpectOracle(SpecOf(1, 2300, 1, 2).With(1, 0, 2200));
 }
 
+// Documents that begin and end within tiles and at their edges, and some of a
+// single token.
+TEST(Attention, AgreesWithDoubleWithinDocuments) {
+  const std::vector<std::vector<int64_t>> all_lengths = {
+      {1},          {5},           {1, 1, 3},       {2, 7, 1, 10, 13},
+      {64, 64, 2},  {63, 1, 66},   {100, 150, 140}, {256, 1, 43},
+      {1, 1, 1, 1}, {128, 20, 108}};
+  int64_t n = 0;
+  for (DType dtype : kAllTypes) {
+    for (const std::vector<int64_t>& lengths : all_lengths) {
+      for (int64_t window : {0, 4}) {
+        ++n;
+        const int64_t positions =
+            std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+        Spec spec = SpecOf(1 + n % 2, positions, 4, 1 + n % 7, true,
+                           n % 3 == 0 ? 0.25f : 0.0f)
+                        .With(n % 4 < 2 ? 4 : 2, 0, window);
+        spec.lengths = lengths;
+        spec.shape.dtype = dtype;
+        if (n % 4 == 0) spec.shape.softcap = 2;
+        ExpectOracle(spec,
+                     {.layout = n % 2 ? Layout::kSeparate : Layout::kPacked,
+                      .shift = n % 4});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// What is in another document does not matter at all.
+TEST(Attention, DocumentsDoNotSeeEachOther) {
+  Spec spec = SpecOf(1, 300, 2, 8).With(1, 0, 0);
+  spec.lengths = {90, 130, 80};
+  const auto documents = DocumentsOfLengths(1, spec.lengths);
+  AttentionTrial run(spec.Shape(), {.documents = documents});
+  AttentionTrial other(spec.Shape(), {.documents = documents});
+  for (int part = 0; part < 3; ++part) {
+    for (int64_t row = 90; row < 220; ++row) other.x.Set(part, row, 0, 1000);
+  }
+  ASSERT_TRUE(run.Both(ExecContext{&Pool()}).ok());
+  ASSERT_TRUE(other.Both(ExecContext{&Pool()}).ok());
+  bool differs = false;
+  for (int part = 0; part < 3; ++part) {
+    for (int64_t row = 0; row < 300; ++row) {
+      const bool same = run.dx.Get(part, row, 1) == other.dx.Get(part, row, 1);
+      if (row < 90 || row >= 220) {
+        ASSERT_TRUE(same) << part << " " << row;
+        ASSERT_EQ(run.out[row * 16], other.out[row * 16]);
+      } else {
+        differs |= !same;
+      }
+    }
+  }
+  EXPECT_TRUE(differs);
+}
+
+// A row of one document is a row without documents.
+TEST(Attention, OneDocumentIsNone) {
+  for (DType dtype : kAllTypes) {
+    AttentionShape shape = SpecOf(2, 150, 6, 20, true, 0.1f).Shape();
+    shape.dtype = dtype;
+    AttentionTrial none(shape);
+    AttentionTrial one(shape, {.documents = DocumentsOfLengths(2, {150})});
+    ASSERT_TRUE(none.Forward(ExecContext{&Pool()}).ok());
+    ASSERT_TRUE(one.Forward(ExecContext{&Pool()}).ok());
+    EXPECT_TRUE(one.out.SameBits(none.out));
+  }
+}
+
 // What a fixture of a model with such operators must notice.
 TEST(Attention, MistakesAreLargerThanRounding) {
   for (DType dtype : kAllTypes) {
@@ -212,6 +304,8 @@ TEST(Attention, MistakesAreLargerThanRounding) {
     EXPECT_NE(wrong([](Spec& s) { s.window = 6; }), "");
     EXPECT_NE(wrong([](Spec& s) { s.window = 0; }), "");
     EXPECT_NE(wrong([](Spec& s) { s.causal = false; }), "");
+    EXPECT_NE(wrong([](Spec& s) { s.lengths = {20, 13}; }), "");
+    EXPECT_NE(wrong([](Spec& s) { s.lengths = {32, 1}; }), "");
     EXPECT_NE(wrong([](Spec& s) { s.interleave_heads = true; }), "");
     EXPECT_NE(wrong([](Spec& s) { s.shape.scale = 0; }), "");
     EXPECT_NE(wrong([](Spec& s) { s.shape.scale = 1; }), "");
@@ -394,6 +488,21 @@ TEST(Attention, RefusesBadShapes) {
   refuses("strides", [](Shape& s) { s.kv_stride = 15; });
   refuses("strides", [](Shape& s) { s.key_rows = 1; });
   refuses("131072", [](Shape& s) { s.keys = 131073; });
+
+  // Documents want as many keys as queries, seen causally.
+  const std::vector<DocumentRange> documents(3);
+  for (int bad = 0; bad < 3; ++bad) {
+    AttentionShape shape = good;
+    if (bad == 0) shape.keys = 3;
+    if (bad == 1) shape.key_rows = 3;
+    if (bad == 2) shape.mask = AttentionMask::All();
+    ThreadPool pool(1);
+    EXPECT_EQ(kernels::Run(ExecContext{&pool},
+                           AttentionForwardArgs{.shape = shape,
+                                                .documents = documents.data()})
+                  .code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 }  // namespace

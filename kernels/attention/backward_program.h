@@ -58,8 +58,8 @@ struct AttentionBackwardProgram {
       dk_part[t].Clear();
       dv_part[t].Clear();
     });
-    for (auto now = AttentionSteps<kStep>::Of(of, work.kv_head,
-                                              of.QueriesOf(key, kRows));
+    for (auto now = AttentionSteps<kStep>::Of(
+             of, work.kv_head, of.QueriesOf(work.kv_head, key, kRows));
          now.more(); now = now.Next(of)) {
       const int query = now.query;
       const auto q = of.InQ(of.q, now.head);
@@ -92,8 +92,8 @@ struct AttentionBackwardProgram {
                               const AttentionTurns::Work& work, int head,
                               int query) const {
     typename Block::template PerThread<AttentionPart<kAttentionSlice>> sum;
-    const auto turn =
-        AttentionTurn::Of<kRows, kStep>(turns, of, work, head, query);
+    const auto turn = AttentionTurn::Of<kRows, kStep>(
+        turns, of.KeysOf(head, query, kStep), work, head, query);
     const auto k = of.InK(of.k, work.kv_head);
     const auto to = of.InQ(dq, head);
     CASTOR_UNROLL
@@ -176,16 +176,19 @@ struct AttentionBackwardProgram {
                            const Shared& shared, AttentionScorePart& s,
                            AttentionScorePart& ds) const {
     WordReader words(of.key);
+    const AttentionBand band = of.BandOf(bh);
     CASTOR_UNROLL
     for (int i = 0; i < kMicro; ++i) {
+      const int r = t / kSide + kSide * i;
+      const int64_t first = band.FirstKey(query + r);
+      const int64_t end = band.EndKey(query + r);
       CASTOR_UNROLL
       for (int j = 0; j < kMicro; ++j) {
-        const int r = t / kSide + kSide * i;
         const int c = t % kSide + kSide * j;
         const float dp = ds.at[i][j];
         float pf = 0.0f;
         ds.at[i][j] = 0.0f;
-        if (of.band.Sees(query + r, key + c)) {
+        if (first <= key + c && key + c < end) {
           const auto score = of.Score(s.at[i][j]);
           const float f =
               of.drops ? of.Factor(words, of.Element(bh, query + r, key + c))

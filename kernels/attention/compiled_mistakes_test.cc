@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/document_range.h"
 #include "base/dtype.h"
 #include "base/thread_pool.h"
 #include "gtest/gtest.h"
@@ -65,11 +66,14 @@ absl::Status RunCompiled(AttentionTrial& trial) {
   for (GuardedBuffer& part : trial.dx.buffers()) dx.push_back(on.Out(part));
   void* const out = on.Out(trial.out);
   float* const lse = on.OutFloats(trial.lse);
+  const DocumentRange* const documents =
+      trial.documents.empty() ? nullptr : on.In(trial.documents);
   absl::Status status =
       kernels::Run(on.context(), AttentionForwardArgs{.shape = shape,
                                                       .q = trial.x.In(x, 0),
                                                       .k = trial.x.In(x, 1),
                                                       .v = trial.x.In(x, 2),
+                                                      .documents = documents,
                                                       .out = out,
                                                       .lse = lse,
                                                       .workspace = workspace});
@@ -78,6 +82,7 @@ absl::Status RunCompiled(AttentionTrial& trial) {
                                                    .q = trial.x.In(x, 0),
                                                    .k = trial.x.In(x, 1),
                                                    .v = trial.x.In(x, 2),
+                                                   .documents = documents,
                                                    .out = out,
                                                    .lse = lse,
                                                    .dout = on.In(trial.dout),
@@ -112,8 +117,10 @@ class CompiledMistakes : public testing::Test {
   CompiledMistakes() { Use(Shape16()); }
   ~CompiledMistakes() override { cuda::EditCompiledKernels(nullptr); }
 
-  void Use(const AttentionShape& shape) {
-    expected_.emplace(shape);
+  void Use(const AttentionShape& shape,
+           std::vector<DocumentRange> documents = {}) {
+    expected_.emplace(
+        shape, AttentionTrial::Options{.documents = std::move(documents)});
     const ExecContext host{&pool_};
     EXPECT_TRUE(expected_->Both(host).ok());
   }
@@ -124,7 +131,7 @@ class CompiledMistakes : public testing::Test {
     TestDevice::Get()->InEveryOrder([&] {
       if (!wrong.empty()) return;
       const AttentionShape& shape = expected_->shape;
-      AttentionTrial got(shape);
+      AttentionTrial got(shape, {.documents = expected_->documents});
       const absl::Status status = RunCompiled(got);
       const double unit =
           (shape.dtype == DType::kFloat32 ? 0x1p-17
@@ -194,7 +201,9 @@ TEST_F(CompiledMistakes, AreNotThereBefore) {
   }
 }
 
+// One of them is for what says where documents are.
 TEST_F(CompiledMistakes, InBarriersShow) {
+  Use(Shape16(), DocumentsOfLengths(1, {90, 60}));
   ExpectSeen("bar.sync 0;", "bar.sync 0;", ";", 1);
 }
 TEST_F(CompiledMistakes, InWaitsForCopiesShow) {

@@ -179,7 +179,7 @@ class BackwardGroup {
 
   absl::Status Run() {
     for (int64_t h = first_head_; h < end_head_; ++h) {
-      const Head head(shape_, h);
+      const Head head = HeadOf(h);
       for (int64_t i = 0; i < shape_.positions; i += query_tile_) {
         Delta(head, i, std::min(query_tile_, shape_.positions - i));
       }
@@ -192,7 +192,7 @@ class BackwardGroup {
       if (!status.ok()) return status;
     }
     for (int64_t h = first_head_; h < end_head_ && !in_place_; ++h) {
-      const Head head(shape_, h);
+      const Head head = HeadOf(h);
       head.InQ(args_.dq).Store(0, shape_.positions, Dq(head).first, d_);
     }
     return absl::OkStatus();
@@ -206,8 +206,13 @@ class BackwardGroup {
     Sums dk, dv;
   };
 
+  Head HeadOf(int64_t index) const {
+    return Head(shape_, args_.documents, index);
+  }
+  // Whether there may be queries that do not see the first key.
   bool bounded_before() const {
-    return shape_.mask.before < AttentionMask::kUnbounded;
+    return shape_.mask.before < AttentionMask::kUnbounded ||
+           args_.documents != nullptr;
   }
   float* DeltaOf(const Head& head) const {
     return static_cast<float*>(args_.workspace) + head.InRows(0);
@@ -236,7 +241,7 @@ class BackwardGroup {
   // Adds all that keys [j, j + count) contribute: their dk and dv, and a part
   // of dq.
   absl::Status KeyTile(int64_t j, int64_t count) const {
-    const Head any(shape_, first_head_);
+    const Head any = HeadOf(first_head_);
     const auto sums = [&](void* x, float* buffer, int which) -> Sums {
       if (parts_ > 1) {
         const Sums all = SumsOfPart(args_, shape_, kv_head_, part_, which);
@@ -251,11 +256,11 @@ class BackwardGroup {
                        .v = any.InK(args_.v).Load(j, count, v_buffer_),
                        .dk = sums(args_.dk, dk_buffer_, 0),
                        .dv = sums(args_.dv, dv_buffer_, 1)};
-    const AttentionBand band = shape_.band();
+    const AttentionBand band = any.band();
     const int64_t first = band.FirstQuery(j);
     const int64_t end = band.EndQuery(j + count - 1);
     for (int64_t h = first_head_; h < end_head_; ++h) {
-      const Head head(shape_, h);
+      const Head head = HeadOf(h);
       for (int64_t i = first; i < end; i += query_tile_) {
         const absl::Status status =
             Block(head, i, std::min(query_tile_, end - i), keys,
@@ -360,7 +365,7 @@ void AddParts(const AttentionBackwardArgs& args, const AttentionShape& shape,
     cpu::AddInto(SumsOfPart(args, shape, kv_head, part, which).first, size,
                  sums.first);
   }
-  const Head head(shape, kv_head * shape.group());
+  const Head head(shape, args.documents, kv_head * shape.group());
   head.InK(which == 0 ? args.dk : args.dv)
       .Store(0, shape.keys, sums.first, sums.stride);
 }
@@ -380,7 +385,8 @@ absl::Status AttentionForwardArgs::RunOnCpu(const ExecContext& context) const {
     // The last rows are the longest and come first, so that the loop ends with
     // short tasks.
     const int64_t begin = (tiles - 1 - task / heads) * queries;
-    error.Update(ForwardTile(*this, filled, Head(filled, task % heads), begin,
+    error.Update(ForwardTile(*this, filled,
+                             Head(filled, documents, task % heads), begin,
                              std::min(queries, positions - begin)));
   });
   return error.status();

@@ -36,13 +36,15 @@ struct HeadRows {
 
 class Head {
  public:
-  // `shape` is filled and outlives the head; `index` is b H + h.
-  Head(const AttentionShape& shape, int64_t index)
+  // `shape` is filled, outlives the head, and so do the `documents` of all
+  // samples (null: none); `index` is b H + h.
+  Head(const AttentionShape& shape, const DocumentRange* documents,
+       int64_t index)
       : shape_(shape),
         index_(index),
         b_(index / shape.heads),
         h_(index % shape.heads),
-        band_(shape.band()),
+        band_(BandOf(shape, documents, b_)),
         threshold_(DropoutThreshold(shape.dropout)),
         kept_(DropoutScale(shape.dropout)) {}
 
@@ -76,6 +78,14 @@ class Head {
   }
 
  private:
+  static AttentionBand BandOf(const AttentionShape& shape,
+                              const DocumentRange* documents, int64_t sample) {
+    AttentionBand band = shape.band();
+    if (documents != nullptr) {
+      band.documents = documents + sample * shape.positions;
+    }
+    return band;
+  }
   template <class Pointer>
   HeadRows<Pointer> Rows(Pointer x, int64_t rows, int64_t stride,
                          int64_t head) const {

@@ -47,6 +47,7 @@ AttentionOperands<T> Operands(const Args& args,
           .threshold = DropoutThreshold(shape.dropout),
           .kept = DropoutScale(shape.dropout),
           .key = shape.key,
+          .documents = args.documents,
           .q = static_cast<const T*>(args.q),
           .k = static_cast<const T*>(args.k),
           .v = static_cast<const T*>(args.v)};
@@ -108,7 +109,7 @@ template <class T>
 absl::Status ForwardInRanges(const ExecContext& context,
                              const AttentionForwardArgs& args) {
   const AttentionOperands<T> of = Operands<T>(args, {args.out});
-  const auto keys = of.KeysOf(0, 1);
+  const auto keys = of.KeysOf(0, 0, 1);
   const AttentionRanges ranges = {
       .first = static_cast<float*>(args.workspace),
       .ranges = CeilDiv(keys.end - keys.begin, kRangeKeys),

@@ -23,6 +23,7 @@ struct AttentionForwardProgram {
     AttentionScores s;
     float part[kAttentionTile][kParts];
     float max[kAttentionTile], sum[kAttentionTile], rescale[kAttentionTile];
+    int first[kAttentionTile];  // the places where queries' documents begin
   };
 
   AttentionOperands<float> of;
@@ -36,7 +37,7 @@ struct AttentionForwardProgram {
     const int64_t begin =
         (of.Tiles(of.band.queries, kRows) - 1 - block.index() / batch_heads) *
         kAttentionTile;
-    const auto keys = of.KeysOf(begin, kAttentionTile);
+    const auto keys = of.KeysOf(bh, begin, kAttentionTile);
     const RowsOfHead<const float> k = of.InK(of.k, of.KvHead(bh));
     const RowsOfHead<const float> v = of.InK(of.v, of.KvHead(bh));
     const RowsOfHead<const float> q = of.InQ(of.q, bh);
@@ -47,6 +48,9 @@ struct AttentionForwardProgram {
       if (t >= kAttentionTile) return;
       shared.max[t] = MinusInfinity();
       shared.sum[t] = 0.0f;
+      const DocumentRange* const documents = of.BandOf(bh).documents;
+      const bool has = documents != nullptr && begin + t < of.band.queries;
+      shared.first[t] = has ? documents[begin + t].begin : 0;
     });
     for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
       CASTOR_UNROLL
@@ -124,9 +128,9 @@ struct AttentionForwardProgram {
       for (int j = 0; j < kMicro; ++j) {
         const int r = t / kSide + kSide * i;
         const int c = t % kSide + kSide * j;
-        shared.s[r][c] = of.band.Sees(begin + r, key + c)
-                             ? of.Score(scores.at[i][j]).s
-                             : MinusInfinity();
+        const bool sees =
+            of.band.Sees(begin + r, key + c) && key + c >= shared.first[r];
+        shared.s[r][c] = sees ? of.Score(scores.at[i][j]).s : MinusInfinity();
       }
     }
   }

@@ -1,12 +1,16 @@
 // The mask of attention: the keys that a query sees. They are always adjacent,
 // so that a tile of queries sees one range of keys, a tile of keys is seen by
-// one range of queries, and nothing outside of it is computed.
+// one range of queries, and nothing outside of it is computed. That is also so
+// where several documents share a sample and each query sees its own one's
+// keys alone.
 //
 // The GPU's programs use this header, too.
 #ifndef CASTOR_KERNELS_ATTENTION_MASK_H_
 #define CASTOR_KERNELS_ATTENTION_MASK_H_
 
 #include <cstdint>
+
+#include "base/document_range.h"
 
 namespace castor::kernels {
 
@@ -37,20 +41,23 @@ struct AttentionBand {
   int64_t queries = 0;
   int64_t keys = 0;
   AttentionMask mask;
+  // Of each position of the sample, which then has as many keys as queries and
+  // a causal mask; null: the sample is one document.
+  const DocumentRange* documents = nullptr;
 
   // Query i sees the keys [FirstKey(i), EndKey(i)), and key j is seen by the
   // queries [FirstQuery(j), EndQuery(j)). Both bounds rise with i and j.
   constexpr int64_t FirstKey(int64_t i) const {
-    return Clamp(i + ahead() - mask.before, keys);
+    return NotBefore(Clamp(i + ahead() - mask.before, keys), i);
   }
   constexpr int64_t EndKey(int64_t i) const {
-    return Clamp(i + ahead() + mask.after + 1, keys);
+    return NotAfter(Clamp(i + ahead() + mask.after + 1, keys), i);
   }
   constexpr int64_t FirstQuery(int64_t j) const {
-    return Clamp(j - ahead() - mask.after, queries);
+    return NotBefore(Clamp(j - ahead() - mask.after, queries), j);
   }
   constexpr int64_t EndQuery(int64_t j) const {
-    return Clamp(j - ahead() + mask.before + 1, queries);
+    return NotAfter(Clamp(j - ahead() + mask.before + 1, queries), j);
   }
   constexpr bool Sees(int64_t i, int64_t j) const {
     return FirstKey(i) <= j && j < EndKey(i);
@@ -61,6 +68,19 @@ struct AttentionBand {
  private:
   static constexpr int64_t Clamp(int64_t x, int64_t end) {
     return x < 0 ? 0 : x < end ? x : end;
+  }
+  // Return `bound`, moved to the begin or the end of the document of `position`
+  // where it lies outside of it. What is behind the last position, as rows of a
+  // tile may be, has no document.
+  constexpr int64_t NotBefore(int64_t bound, int64_t position) const {
+    if (documents == nullptr || position >= queries) return bound;
+    const int64_t begin = documents[position].begin;
+    return bound < begin ? begin : bound;
+  }
+  constexpr int64_t NotAfter(int64_t bound, int64_t position) const {
+    if (documents == nullptr || position >= queries) return bound;
+    const int64_t end = documents[position].end;
+    return bound > end ? end : bound;
   }
 };
 

@@ -58,8 +58,10 @@ struct AttentionMmaBackwardProgram {
     Step step[kStages];
     // The step's queries' lse, in powers of two, and delta.
     float lse[kStages][kStep], delta[kStages][kStep];
+    int first[kStages][kStep];
     Kept kept[kStages];
     uint32_t number;
+    const DocumentRange* documents;  // of the sample
   };
   using Scores = MmaSums<kM, kN>;
   using QuerySums = MmaSums<kQueryM, kQueryN>;
@@ -80,8 +82,12 @@ struct AttentionMmaBackwardProgram {
     const AttentionTurns::Work work = turns.WorkOf(shared.number);
     const int column = work.part * kColumns;
     const int begin = work.tile * kRows;
-    auto now =
-        AttentionSteps<kStep>::Of(of, work.kv_head, of.QueriesOf(begin, kRows));
+    auto now = AttentionSteps<kStep>::Of(
+        of, work.kv_head, of.QueriesOf(work.kv_head, begin, kRows));
+
+    block.Each([&](int t) {
+      if (t == 0) shared.documents = of.BandOfKeys(work.kv_head).documents;
+    });
 
     const auto load_step = [&](int t, const AttentionSteps<kStep>& step,
                                int stage) {
@@ -97,6 +103,13 @@ struct AttentionMmaBackwardProgram {
       const int64_t row = of.InRows(step.head, at + t);
       shared.lse[stage][t] = inside ? Mul(lse[row], kLog2E) : 0.0f;
       shared.delta[stage][t] = inside ? delta[row] : 0.0f;
+      // After the end the last query's, so that they never fall.
+      int first = 0;
+      if (of.documents != nullptr) {
+        first =
+            shared.documents[Min<int64_t>(at + t, of.band.queries - 1)].begin;
+      }
+      shared.first[stage][t] = first;
     };
 
     constexpr int kSums = kColumns / kMmaColumns;
@@ -115,8 +128,13 @@ struct AttentionMmaBackwardProgram {
     auto pass = AttentionPass::None();
     while (now.more()) {
       const auto next = now.Next(of);
-      const auto turn =
-          AttentionTurn::Of<kRows, kStep>(turns, of, work, now.head, now.query);
+      auto keys = of.KeysIn(of.band, now.query, kStep);
+      if (of.documents != nullptr) {
+        keys.begin =
+            Max<int64_t>(keys.begin, shared.documents[now.query].begin);
+      }
+      const auto turn = AttentionTurn::Of<kRows, kStep>(turns, keys, work,
+                                                        now.head, now.query);
       block.WaitForCopies();
       block.Renew();
       block.EachUnsynced([&](int t) {
@@ -219,7 +237,8 @@ struct AttentionMmaBackwardProgram {
                            int stage, Scores& p, Scores& ds) const {
     const float scale = Mul(of.scale, kLog2E);
     // Only tiles at the band's edges and at the end have masked scores.
-    const auto mask = TileMask<true>::Of(of.band, begin, at);
+    const auto mask =
+        TileMask<true>::Of(of.band, begin, at, shared.first[stage]);
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
@@ -256,8 +275,19 @@ struct AttentionMmaBackwardProgram {
       }
     }
     if (mask.IsAll(kRows, kStep)) return;
-    Mask(t, mask, 0.0f, p);
-    Mask(t, mask, 0.0f, ds);
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; ++n) {
+      CASTOR_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const int query = MmaColumn(t, n, i);
+        CASTOR_UNROLL
+        for (int r = 0; r < 2 * kM; ++r) {
+          if (mask.Counts(MmaRow<kM>(t, r / 2, r % 2 * 2), query)) continue;
+          p.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
+          ds.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
+        }
+      }
+    }
   }
 };
 

@@ -24,6 +24,7 @@ struct AttentionMmaForwardProgram {
     MatrixRows<T, kRows, kD> q;
     MatrixRows<T, kKeys, kD> k[2], v[2];
     KeptScores<kRows, kKeys, kDrops> kept[2];
+    int first[kRows];
   };
 
   AttentionOperands<T> of;
@@ -37,7 +38,7 @@ struct AttentionMmaForwardProgram {
     const int64_t begin =
         (of.Tiles(of.band.queries, kRows) - 1 - block.index() / batch_heads) *
         kRows;
-    const auto keys = of.KeysOf(begin, kRows);
+    const auto keys = of.KeysOf(head, begin, kRows);
     const RowsOfHead<const T> k = of.InK(of.k, of.KvHead(head));
     const RowsOfHead<const T> v = of.InK(of.v, of.KvHead(head));
     const auto load = [&](int t, int64_t key, int stage) {
@@ -50,6 +51,7 @@ struct AttentionMmaForwardProgram {
     typename Block::template PerThread<RowStates> rows;
     block.EachUnsynced([&](int t) {
       LoadAhead(block, t, of, of.InQ(of.q, head), begin, shared.q);
+      FillFirstKeys(t, of, head, begin, kRows, shared.first);
       load(t, keys.begin, 0);
       sums[t].Clear();
       rows[t].Clear();
@@ -63,7 +65,7 @@ struct AttentionMmaForwardProgram {
       }
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
       // Only tiles at the band's edges and at the end have masked scores.
-      const auto mask = TileMask<false>::Of(of.band, begin, key);
+      const auto mask = TileMask<false>::Of(of.band, begin, key, shared.first);
       const bool partial = !mask.IsAll(kRows, kKeys);
       block.EachUnsynced([&](int t) {
         if (of.softcap > 0.0f) Cap(scores[t]);

@@ -88,17 +88,36 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
+// Sets first[i], for i in [0, count), to the place where the document of query
+// `begin` + i of a head begins; after the last query, to that of the last one,
+// so that they never fall. Called by each thread; they may be read after the
+// next barrier.
+template <class T>
+CASTOR_HD void FillFirstKeys(int t, const AttentionOperands<T>& of,
+                             int64_t head, int64_t begin, int count,
+                             int* first) {
+  const AttentionBand band = of.BandOf(head);
+  for (int i = t; i < count; i += kMmaThreads) {
+    first[i] = band.documents == nullptr
+                   ? 0
+                   : band.documents[Min(begin + i, band.queries - 1)].begin;
+  }
+}
+
 // The scores [rows, columns] of a tile that count: those of keys below `end`
-// with low <= column - row <= high.
+// with low <= column - row <= high, of a query's keys those from its `first`
+// key on.
 template <bool kRowsAreKeys>
 struct TileMask {
   int end, low, high;
+  const int* first;  // of the tile's queries (FillFirstKeys)
+  int key;           // the tile's first
 
   // The band where row 0 is key or query `row`, and column 0 is query or key
   // `column`. Queries after the last one add nothing to a sum (their q and dout
   // are loaded as zeros).
   CASTOR_HD static TileMask Of(const AttentionBand& band, int64_t row,
-                               int64_t column) {
+                               int64_t column, const int* first) {
     // The distance of column 0's place from row 0's.
     const int64_t apart = kRowsAreKeys ? column + band.ahead() - row
                                        : column - (row + band.ahead());
@@ -106,17 +125,21 @@ struct TileMask {
     const int64_t before = kRowsAreKeys ? band.mask.after : band.mask.before;
     const int64_t after = kRowsAreKeys ? band.mask.before : band.mask.after;
     return {ToInt(band.keys - (kRowsAreKeys ? row : column)),
-            ToInt(-before - apart), ToInt(after - apart)};
+            ToInt(-before - apart), ToInt(after - apart), first,
+            static_cast<int>(kRowsAreKeys ? row : column)};
   }
 
   CASTOR_HD bool Counts(int row, int column) const {
     return (kRowsAreKeys ? row : column) < end && column - row >= low &&
-           column - row <= high;
+           column - row <= high &&
+           key + (kRowsAreKeys ? row : column) >=
+               first[kRowsAreKeys ? column : row];
   }
   // Returns true if all scores of a tile [rows, columns] count.
   CASTOR_HD bool IsAll(int rows, int columns) const {
     return (kRowsAreKeys ? rows : columns) <= end && 1 - rows >= low &&
-           columns - 1 <= high;
+           columns - 1 <= high &&
+           key >= first[(kRowsAreKeys ? columns : rows) - 1];
   }
 
  private:

@@ -25,7 +25,7 @@ struct RowsOfHead {
 // `kv_head` is b K + the head of keys and values.
 template <class T>
 struct AttentionOperands {
-  AttentionBand band;              // T, S and the mask
+  AttentionBand band;              // T, S and the mask, without documents
   int64_t heads, kv_heads, group;  // H, K, H / K
   int64_t head_size;               // D
   int64_t q_stride, kv_stride, key_rows;
@@ -37,6 +37,7 @@ struct AttentionOperands {
   uint32_t threshold;
   float kept;  // factor of kept elements
   RandomKey key;
+  const DocumentRange* documents;  // [B, T]; null: each sample is one
   const T *q, *k, *v;
 
   CASTOR_HD static int64_t Tiles(int64_t count, int64_t rows) {
@@ -100,24 +101,47 @@ struct AttentionOperands {
     return {Mul(t, softcap), Fma(-t, t, 1.0f)};
   }
 
-  // The range of keys that any of `count` queries from `begin` on sees, and of
-  // queries that see any of `count` keys.
+  // The range of keys that any of `count` queries of a head from `begin` on
+  // sees, and of queries that see any of `count` keys.
   struct Range {
     int64_t begin, end;
   };
-  CASTOR_HD Range KeysOf(int64_t begin, int64_t count) const {
-    return {band.FirstKey(begin),
-            band.EndKey(Min(begin + count, band.queries) - 1)};
+  CASTOR_HD Range KeysOf(int64_t head, int64_t begin, int64_t count) const {
+    return KeysIn(BandOf(head), begin, count);
   }
-  CASTOR_HD Range QueriesOf(int64_t begin, int64_t count) const {
-    return {band.FirstQuery(begin),
-            band.EndQuery(Min(begin + count, band.keys) - 1)};
+  // The same of a head's band.
+  CASTOR_HD static Range KeysIn(const AttentionBand& own, int64_t begin,
+                                int64_t count) {
+    return {own.FirstKey(begin),
+            own.EndKey(Min(begin + count, own.queries) - 1)};
+  }
+  CASTOR_HD Range QueriesOf(int64_t kv_head, int64_t begin,
+                            int64_t count) const {
+    const AttentionBand own = BandOfKeys(kv_head);
+    return {own.FirstQuery(begin),
+            own.EndQuery(Min(begin + count, own.keys) - 1)};
+  }
+
+  // Return the band of the sample of a head, or of a head of keys, with its
+  // documents.
+  CASTOR_HD AttentionBand BandOf(int64_t head) const {
+    return InSample(head, heads);
+  }
+  CASTOR_HD AttentionBand BandOfKeys(int64_t kv_head) const {
+    return InSample(kv_head, kv_heads);
   }
 
  private:
   struct Place {
     int64_t sample, head;
   };
+  CASTOR_HD AttentionBand InSample(int64_t head, int64_t count) const {
+    AttentionBand own = band;
+    if (documents != nullptr) {
+      own.documents = documents + PlaceOf(head, count).sample * own.queries;
+    }
+    return own;
+  }
   // There are fewer heads in all samples than blocks in a launch, 2^31; a
   // 64-bit division would be a call.
   CASTOR_HD static Place PlaceOf(int64_t head, int64_t count) {

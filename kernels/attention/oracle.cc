@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/with_type.h"
 #include "kernels/testing/guarded_buffer.h"
 
@@ -47,7 +48,8 @@ std::string Name(const AttentionSpec& spec) {
                       s.heads, " K ", s.kv_heads, " D ", s.head_size, " ",
                       DTypeName(s.dtype), spec.causal ? " causal" : "",
                       " window ", spec.window, " scale ", s.scale, " cap ",
-                      s.softcap, " dropout ", s.dropout);
+                      s.softcap, " dropout ", s.dropout, " documents ",
+                      absl::StrJoin(spec.lengths, " "));
 }
 
 AttentionOracle::AttentionOracle(const AttentionSpec& spec_in)
@@ -57,7 +59,8 @@ AttentionOracle::AttentionOracle(const AttentionSpec& spec_in)
       rows(s.batch * s.heads * s.positions),
       scale(spec.shape.scale > 0
                 ? spec.shape.scale
-                : 1 / std::sqrt(static_cast<double>(s.head_size))) {}
+                : 1 / std::sqrt(static_cast<double>(s.head_size))),
+      documents(DocumentsOfLengths(s.batch, spec.lengths)) {}
 
 int64_t AttentionOracle::Q(int64_t b, int64_t h, int64_t i) const {
   return ((b * s.positions + i) * s.heads + h) * s.head_size;
@@ -71,8 +74,12 @@ int64_t AttentionOracle::K(int64_t b, int64_t h, int64_t j) const {
   return ((b * s.keys + j) * s.kv_heads + KvHead(h)) * s.head_size;
 }
 
-bool AttentionOracle::Counts(int64_t i, int64_t j) const {
+bool AttentionOracle::Counts(int64_t b, int64_t i, int64_t j) const {
   const int64_t place = s.keys - s.positions + i;
+  if (!documents.empty() &&
+      documents[b * s.positions + i] != documents[b * s.positions + j]) {
+    return false;
+  }
   return (!spec.causal || j <= place) &&
          (spec.window == 0 || j > place - spec.window);
 }
@@ -106,7 +113,7 @@ void AttentionOracle::Forward(const Doubles (&x)[3]) {
     double* const pr = &p[row * s.keys];
     double sum = 0;
     for (int64_t j = 0; j < s.keys; ++j) {
-      if (!Counts(i, j)) continue;
+      if (!Counts(b, i, j)) continue;
       const double* const k = &x[1][K(b, h, j)];
       double score = 0, magnitude = 0;
       for (int64_t d = 0; d < s.head_size; ++d) {

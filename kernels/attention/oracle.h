@@ -19,6 +19,9 @@ struct AttentionSpec {
   bool causal = true;
   int64_t window = 0;             // 0: none
   bool interleave_heads = false;  // a mistake: head h uses h % K
+  // Lengths of documents, as DocumentsOfLengths takes them; none: each sample
+  // is one.
+  std::vector<int64_t> lengths = {};
 
   // Returns the same with `kv_heads` heads of keys, `extra_keys` more keys than
   // queries, and another window.
@@ -50,6 +53,7 @@ class AttentionOracle {
   AttentionShape s;
   int64_t group, rows;
   double scale;
+  std::vector<DocumentRange> documents;  // [B, T], or none
   std::vector<double> p, slope, lse, out;
   std::vector<double> dx[3];
   std::vector<double> columns;  // sums of p over the queries that meet a key
@@ -62,7 +66,7 @@ class AttentionOracle {
   int64_t Q(int64_t b, int64_t h, int64_t i) const;
   int64_t K(int64_t b, int64_t h, int64_t j) const;
   int64_t KvHead(int64_t h) const;
-  bool Counts(int64_t i, int64_t j) const;
+  bool Counts(int64_t b, int64_t i, int64_t j) const;
   double Factor(int64_t row, int64_t j) const;
   // Calls fn(b, h, i, row) for each row.
   template <typename Fn>

@@ -44,7 +44,7 @@ struct AttentionRangeProgram {
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     const int64_t head = block.index() / to.ranges;
     const int64_t range = block.index() % to.ranges;
-    const auto keys = of.KeysOf(0, 1);
+    const auto keys = of.KeysOf(0, 0, 1);
     const int64_t begin = keys.begin + range * kRangeKeys;
     const int64_t count = Min<int64_t>(kRangeKeys, keys.end - begin);
     const T* const q = of.InQ(of.q, head).at(0);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/document_range.h"
 #include "kernels/attention/attention.h"
 #include "kernels/run.h"
 #include "kernels/testing/guarded_buffer.h"
@@ -141,16 +142,38 @@ class AttentionParts {
   std::vector<GuardedBuffer> buffers_;
 };
 
+// The documents of `batch` samples, [B, T]: of the first one they have these
+// lengths, whose sum is T, and each other one has them in an order that begins
+// one length further on.
+inline std::vector<DocumentRange> DocumentsOfLengths(
+    int64_t batch, const std::vector<int64_t>& lengths) {
+  std::vector<DocumentRange> documents;
+  for (int64_t b = 0; b < batch; ++b) {
+    int32_t begin = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      const auto length = static_cast<int32_t>(
+          lengths[(i + static_cast<size_t>(b)) % lengths.size()]);
+      documents.insert(documents.end(), static_cast<size_t>(length),
+                       {begin, begin + length});
+      begin += length;
+    }
+  }
+  return documents;
+}
+
 struct AttentionTrial {
   struct Options {
     AttentionLayout layout = AttentionLayout::kSeparate;
     int64_t shift = 0;
     uint64_t seed = 5;
     double scale = 1;  // of q, k and v
+    // As in AttentionForwardArgs; none: each sample is one.
+    std::vector<DocumentRange> documents = {};
   };
 
   AttentionTrial(const AttentionShape& s, const Options& options)
       : shape(LaidOut(s, options.layout)),
+        documents(options.documents),
         x(shape, options.layout, options.shift),
         dx(shape, options.layout, options.shift),
         out(s.dtype, Elements(), options.shift),
@@ -172,6 +195,7 @@ struct AttentionTrial {
                                       .q = x.data(0),
                                       .k = x.data(1),
                                       .v = x.data(2),
+                                      .documents = documents_or_null(),
                                       .out = out.data(),
                                       .lse = lse.floats(),
                                       .workspace = workspace.data()});
@@ -185,6 +209,7 @@ struct AttentionTrial {
                                        .q = x.data(0),
                                        .k = x.data(1),
                                        .v = x.data(2),
+                                       .documents = documents_or_null(),
                                        .out = out.data(),
                                        .lse = lse.floats(),
                                        .dout = dout.data(),
@@ -208,7 +233,13 @@ struct AttentionTrial {
            dx.SameBits(other.dx);
   }
 
+  // Null if there are none.
+  const DocumentRange* documents_or_null() const {
+    return documents.empty() ? nullptr : documents.data();
+  }
+
   AttentionShape shape;
+  std::vector<DocumentRange> documents;
   AttentionParts x, dx;
   GuardedBuffer out, dout, lse;
 

@@ -67,12 +67,12 @@ struct AttentionTurn {
   uint32_t mine;     // number of tiles before it
   bool last;         // no tile comes after it
 
-  template <int kRows, int kStep, class T>
+  // `keys` are those of the step of queries from `query` on.
+  template <int kRows, int kStep, class Range>
   CASTOR_HD static AttentionTurn Of(const AttentionTurns& turns,
-                                    const AttentionOperands<T>& of,
+                                    const Range& keys,
                                     const AttentionTurns::Work& work, int head,
                                     int query) {
-    const auto keys = of.KeysOf(query, kStep);
     const int64_t step = head * turns.steps + query / kStep;
     return {
         static_cast<uint32_t>((step * turns.parts + work.part) * turns.warps),

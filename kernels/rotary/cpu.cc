@@ -33,7 +33,9 @@ HWY_INLINE void TurnRows(const RotaryArgs& args, int64_t first, int64_t end) {
   for (int64_t n = first; n < end; ++n) {
     const T* x = At<T>(args.x, n * args.stride);
     T* y = At<T>(args.y, n * args.stride);
-    const int64_t at = (args.begin + n % args.length) * half;
+    int64_t position = args.begin + n % args.length;
+    if (args.documents != nullptr) position -= args.documents[n].begin;
+    const int64_t at = position * half;
     // One vector of the tables serves all heads.
     for (int64_t i = 0; i < half; i += kLanes) {
       const int64_t count = std::min(kLanes, half - i);

@@ -20,6 +20,7 @@ absl::Status LaunchRotary(const ExecContext& context, const RotaryArgs& args) {
                     ? 0
                     : static_cast<int>(args.head_size - args.channels),
       .inverse = args.inverse,
+      .documents = args.documents,
       .cos = args.cos,
       .sin = args.sin,
       .x = static_cast<const T*>(args.x),

@@ -15,6 +15,11 @@ absl::Status RotaryArgs::Check() const {
         begin, " with ", heads, " heads of ", head_size,
         "; give at least 0 rows from position 0 and at least 1 of the others"));
   }
+  if (documents != nullptr && begin != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Rotary: sequences of documents begin at position 0, not ",
+                     "at ", begin));
+  }
   if (channels < 0 || channels % 2 != 0 || channels > head_size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Rotary: ", channels, " channels of a head of ", head_size,

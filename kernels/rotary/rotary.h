@@ -19,13 +19,14 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "base/document_range.h"
 #include "base/dtype.h"
 #include "device/device.h"
 
 namespace castor::kernels {
 
 // x, y [N, H, D]; cos, sin [P, R / 2] fp32. Row n stands at position
-// begin + n % T of the tables' P.
+// begin + n % T of the tables' P; in documents, at its place within its own.
 struct RotaryArgs {
   DType dtype = DType::kFloat32;
   int64_t rows = 0;       // N = B T
@@ -38,6 +39,10 @@ struct RotaryArgs {
   // values, the rest of which is not written.
   int64_t stride = 2;
   int64_t begin = 0;  // position of each sequence's first row
+  // [N], with a `begin` of 0: positions are those in the documents that share
+  // each sequence. Null: each sequence is one. Of values that are no documents
+  // the results are undefined.
+  const DocumentRange* documents = nullptr;
   const float* cos = nullptr;
   const float* sin = nullptr;
   bool inverse = false;  // turns back: -s for s

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/document_range.h"
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/elements.h"
 
@@ -24,6 +25,7 @@ struct RotaryProgram {
   int length, heads, head_size, half;
   int copied;  // channels of a head that are copied
   bool inverse;
+  const DocumentRange* documents;  // [N], or null
   const float *cos, *sin;
   const T* x;
   T* y;
@@ -53,7 +55,9 @@ struct RotaryProgram {
         const int channel = i % HeadPieces() * kWidth;
         const int64_t e = (first + row) * stride + int64_t{head} * head_size;
         if (channel < half) {
-          Turn(e + channel, (begin + (at + row) % length) * half + channel);
+          int64_t position = begin + (at + row) % length;
+          if (documents != nullptr) position -= documents[first + row].begin;
+          Turn(e + channel, position * half + channel);
         } else {
           Copy(e + half + channel);
         }

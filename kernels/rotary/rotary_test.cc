@@ -133,6 +133,40 @@ TEST(Rotary, HasTheBitsOfRotateHalf) {
   });
 }
 
+// Documents that share a sequence turn as each does in one of its own.
+TEST(Rotary, BeginsAgainInEachDocument) {
+  ThreadPool pool(1);
+  std::mt19937_64 random(6);
+  const std::vector<std::vector<int32_t>> lengths = {{3, 1, 4}, {8}, {2, 6}};
+  for (DType dtype : kAllTypes) {
+    RotaryOf r({24, 8, 3, 34, 32, 102, 0}, dtype, random);
+    std::vector<DocumentRange> documents;
+    GuardedBuffer expected(dtype, r.x.size());
+    expected.CopyFrom(r.x);
+    const int64_t row_bytes = 102 * SizeOf(dtype);
+    for (const std::vector<int32_t>& sequence : lengths) {
+      int32_t begin = 0;
+      for (const int32_t length : sequence) {
+        char* const at = static_cast<char*>(expected.data()) +
+                         static_cast<int64_t>(documents.size()) * row_bytes;
+        documents.insert(documents.end(), length, {begin, begin + length});
+        begin += length;
+        RotaryArgs alone = r.Args(at, at);
+        alone.rows = alone.length = length;
+        ASSERT_TRUE(kernels::Run(ExecContext{&pool}, alone).ok());
+      }
+    }
+    GuardedBuffer y(dtype, r.x.size());
+    RotaryArgs args = r.Args(r.x.data(), y.data());
+    args.documents = documents.data();
+    ASSERT_TRUE(kernels::Run(ExecContext{&pool}, args).ok());
+    EXPECT_TRUE(y.SameBits(expected));
+    args.begin = 1;
+    EXPECT_EQ(kernels::Run(ExecContext{&pool}, args).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(Rotary, TurnsAQuarterAndBack) {
   // One head of 4 channels: pair (0, 2) by 90 degrees, pair (1, 3) not at all.
   ThreadPool pool(1);
