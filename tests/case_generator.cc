@@ -230,6 +230,7 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
                     .max_coeff = random.Pick({10.0, 0.3})});
   }
   c.masked = random.Chance(0.5);
+  options.shape.documents = random.Chance(0.35);
   return ReferenceOf(c);
 }
 
@@ -381,17 +382,18 @@ std::string Describe(const TrainingCase& c) {
   std::string text = DescribeModel(c);
   absl::StrAppend(
       &text,
-      absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
-                      "every second [%d, %d], cache %d, masked %d, "
-                      "checkpointing %s (by the host: %s), evaluation after "
-                      "step %d of %d x %d, ",
-                      DTypeName(c.dtype), c.seed, c.steps,
-                      o.shape.micro_batches, o.shape.batch, o.shape.length,
-                      c.other_batch, c.other_length, o.shape.cache, c.masked,
-                      kActivationCheckpointings[static_cast<int>(
-                          o.activation_checkpointing)],
-                      absl::StrJoin(o.planning.offloaded_blocks, " "),
-                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
+      absl::StrFormat(
+          "training: %s, seed %u, %d steps of %d x [%d, %d], "
+          "every second [%d, %d], cache %d, masked %d, documents %d, "
+          "checkpointing %s (by the host: %s), evaluation after "
+          "step %d of %d x %d, ",
+          DTypeName(c.dtype), c.seed, c.steps, o.shape.micro_batches,
+          o.shape.batch, o.shape.length, c.other_batch, c.other_length,
+          o.shape.cache, c.masked, o.shape.documents,
+          kActivationCheckpointings[static_cast<int>(
+              o.activation_checkpointing)],
+          absl::StrJoin(o.planning.offloaded_blocks, " "), c.evaluate_after,
+          c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
           "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
@@ -432,6 +434,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.evaluate_after = x.options.eval_batch = 0; },
       [](TrainingCase& x) { x.other_batch = x.other_length = 0; },
       [](TrainingCase& x) { x.masked = false; },
+      [](TrainingCase& x) { x.options.shape.documents = false; },
       [](TrainingCase& x) { x.world_size = 1; },
       [](TrainingCase& x) { x.evaluate_batches = 1; },
       [](TrainingCase& x) { x.options.planning.mistake = nullptr; },

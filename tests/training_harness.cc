@@ -28,6 +28,15 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                                   static_cast<uint64_t>(i));
     batch.tokens.push_back(static_cast<int32_t>(words[0] % vocabulary));
     batch.targets.push_back(static_cast<int32_t>(words[1] % vocabulary));
+    if (!shape.documents || i < static_cast<int64_t>(batch.documents.size())) {
+      continue;
+    }
+    // A document begins here.
+    const auto begin = static_cast<int32_t>(i % shape.length);
+    const auto left = static_cast<uint32_t>(shape.length) - begin;
+    const auto length = static_cast<int32_t>(words[2] % left + 1);
+    batch.documents.insert(batch.documents.end(), length,
+                           {begin, begin + length});
   }
   return batch;
 }

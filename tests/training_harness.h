@@ -103,7 +103,8 @@ struct StatePiece {
   std::vector<float> values;
 };
 
-// Random tokens below `vocabulary`, a function of (seed, index).
+// Random tokens below `vocabulary`, and documents where the shape has some, a
+// function of (seed, index).
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             const StepShape& shape, int64_t vocabulary);
 

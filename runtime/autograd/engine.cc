@@ -127,6 +127,7 @@ absl::Status Engine::EndMicroBatch() {
 
 void Engine::AbandonMicroBatch() {
   tape_ = nullptr;
+  documents_ = nullptr;
   checkpoint_uses_ = nullptr;
   in_block_ = false;
   grad_mode_ = GradMode::kOff;

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/document_range.h"
 #include "base/philox.h"
 #include "memory/plan/layout/chunk_layout.h"
 #include "run/model/parameter.h"
@@ -47,6 +48,13 @@ enum class GradMode {
   kRecord,      // training: nodes go to the tape
   kCheckpoint,  // inside the forward of a block that will be made again: what
                 // will be recorded then is only counted
+};
+
+// The documents that share the rows of a micro batch: on the host, and the same
+// on the device, for operators.
+struct RowDocuments {
+  std::vector<DocumentRange> of;  // [B, T]
+  Tensor ranges;                  // [B, T, 2] int32
 };
 
 class Engine {
@@ -161,6 +169,10 @@ class Engine {
   // The place in its sequence of a pass's first token.
   int64_t first_position() const { return first_position_; }
 
+  // Null: each row is one document. It is the micro batch's, until its end.
+  const RowDocuments* documents() const { return documents_; }
+  void set_documents(const RowDocuments* documents) { documents_ = documents; }
+
   // Random stream of the dropout at `site` in this micro batch.
   RandomKey DropoutKey(absl::string_view site) const;
 
@@ -241,6 +253,7 @@ class Engine {
   Tape* tape_ = nullptr;
   KeyValueCache* cache_ = nullptr;
   int64_t first_position_ = 0;
+  const RowDocuments* documents_ = nullptr;
   std::optional<std::vector<bool>> kept_blocks_;
   int64_t next_block_ = 0;
   bool in_block_ = false;

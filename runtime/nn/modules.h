@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/document_range.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/ops/embedding.h"
@@ -113,7 +114,8 @@ class PositionEmbedding {
       : table_(name, rows, channels, stddev), first_(first) {}
 
   // x [B, T, C], whose first token is at Engine::first_position of its
-  // sequence, which the table's rows must reach to the end of. Moved in, x
+  // sequence, which the table's rows must reach to the end of. Where documents
+  // share rows, positions are those within them. Moved in, x
   // gives its storage to the sum.
   absl::StatusOr<Tensor> operator()(Engine& engine, Tensor x) const {
     const int64_t batch = x.shape()[0], length = x.shape()[1];
@@ -125,8 +127,10 @@ class PositionEmbedding {
           "\" of shape ", table_.weight().shape.ToString()));
     }
     std::vector<int32_t> positions(batch * length);
+    const RowDocuments* const documents = engine.documents();
     for (int64_t i = 0; i < batch * length; ++i) {
       positions[i] = static_cast<int32_t>(first + i % length);
+      if (documents != nullptr) positions[i] -= documents->of[i].begin;
     }
     auto indices = engine.Upload(absl::StrCat(table_.weight().name, "/input"),
                                  {batch, length}, std::move(positions));

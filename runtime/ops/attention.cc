@@ -8,6 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/document_range.h"
 #include "base/status_macros.h"
 #include "kernels/attention/attention.h"
 #include "kernels/copy_rows/copy_rows.h"
@@ -90,12 +91,26 @@ double Flops(const AttentionShape& s, int products) {
   return 2.0 * products * s.batch * s.heads * Pairs(s) * s.head_size;
 }
 
+// The documents of a pass's samples; an empty tensor: each is one.
+Tensor DocumentsOf(const Engine& engine) {
+  return engine.documents() == nullptr ? Tensor() : engine.documents()->ranges;
+}
+
+// The slot of the documents; -1: there are none.
+int ReadDocuments(Op& op, const Tensor& documents) {
+  return documents ? op.Read(documents) : -1;
+}
+const DocumentRange* In(const Pointers& pointers, int documents) {
+  return documents < 0 ? nullptr : pointers.as<const DocumentRange>(documents);
+}
+
 absl::Status Backward(Engine& engine, const AttentionShape& shape,
-                      const Operands& x, const Tensor& out, const Tensor& lse,
-                      const Tensor& dy, const std::string& name,
-                      GradientSink& sink) {
+                      const Operands& x, const Tensor& documents,
+                      const Tensor& out, const Tensor& lse, const Tensor& dy,
+                      const std::string& name, GradientSink& sink) {
   Op op(engine, name);
   const Slots in = Read(op, x);
+  const int in_documents = ReadDocuments(op, documents);
   const int in_out = op.Read(out);
   const int in_lse = op.Read(lse);
   const int in_dy = op.Read(dy);
@@ -113,6 +128,7 @@ absl::Status Backward(Engine& engine, const AttentionShape& shape,
                                            .q = in(p, 0),
                                            .k = in(p, 1),
                                            .v = in(p, 2),
+                                           .documents = In(p, in_documents),
                                            .out = p[in_out],
                                            .lse = p.as<const float>(in_lse),
                                            .dout = p[in_dy],
@@ -135,6 +151,15 @@ absl::Status CheckShape(const Engine& engine, const AttentionShape& shape,
   absl::Status status = kernels::CheckAttentionShape(shape);
   if (engine.gpu_kernels() != nullptr) {
     status.Update(kernels::CheckAttentionShapeOnGpu(shape));
+  }
+  if (engine.documents() != nullptr) {
+    status.Update(kernels::CheckAttentionOfDocuments(shape));
+    if (engine.documents()->ranges.shape() !=
+        Shape{shape.batch, shape.positions, 2}) {
+      status.Update(absl::InvalidArgumentError(
+          absl::StrCat("the micro batch's documents are of shape ",
+                       engine.documents()->ranges.shape().ToString())));
+    }
   }
   if (status.ok()) return status;
   return absl::Status(
@@ -204,8 +229,10 @@ absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
   if (engine.cache() != nullptr) {
     CASTOR_RETURN_IF_ERROR(ReadThroughCache(engine, site, &shape, &x));
   }
+  const Tensor documents = DocumentsOf(engine);
   Op op(engine, absl::StrCat(site, "/forward"));
   const Slots in = Read(op, x);
+  const int in_documents = ReadDocuments(op, documents);
   const int out =
       op.Output({shape.batch, shape.positions, shape.heads * shape.head_size},
                 shape.dtype);
@@ -216,14 +243,15 @@ absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
   op.Cost(Flops(shape, 2), x.Bytes());
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::Run(context,
-                            AttentionForwardArgs{.shape = shape,
-                                                 .q = in(p, 0),
-                                                 .k = in(p, 1),
-                                                 .v = in(p, 2),
-                                                 .out = p[out],
-                                                 .lse = p.as<float>(lse),
-                                                 .workspace = p[workspace]});
+        return kernels::Run(
+            context, AttentionForwardArgs{.shape = shape,
+                                          .q = in(p, 0),
+                                          .k = in(p, 1),
+                                          .v = in(p, 2),
+                                          .documents = In(p, in_documents),
+                                          .out = p[out],
+                                          .lse = p.as<float>(lse),
+                                          .workspace = p[workspace]});
       }));
   Tensor y = op.output(out);
   if (engine.grad_mode() == GradMode::kOff || !x.requires_grad()) return y;
@@ -231,10 +259,11 @@ absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
       y,
-      [&engine, shape, x = std::move(x), saved = y, saved_lse = op.output(lse),
-       name = absl::StrCat(site, "/backward")](
+      [&engine, shape, x = std::move(x), documents, saved = y,
+       saved_lse = op.output(lse), name = absl::StrCat(site, "/backward")](
           Tensor dy, GradientSink& sink) -> absl::Status {
-        return Backward(engine, shape, x, saved, saved_lse, dy, name, sink);
+        return Backward(engine, shape, x, documents, saved, saved_lse, dy, name,
+                        sink);
       });
   return y;
 }

@@ -30,6 +30,9 @@ struct AttentionOptions {
   int64_t keys = 0;
 };
 
+// Where documents share the rows of a micro batch (Engine::documents), a query
+// sees only its own one's keys.
+//
 // y [B, T, H D] from q [B, T, H D], k and v [B, S, K D]; dropout is keyed by
 // `site`. InvalidArgument, when the operator is met for the first time (the dry
 // pass): shapes or options that do not fit together, or sizes that the kernels

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "base/document_range.h"
 #include "base/status_macros.h"
 #include "kernels/run.h"
 #include "runtime/nn/modules.h"
@@ -82,6 +84,40 @@ TEST(Attention, GradientsOfSeparateOperandsAreTheLosssSlope) {
     EXPECT_TRUE(status.ok()) << options.kv_heads << " heads of keys, window "
                              << options.window << ": " << status;
   }
+}
+
+// Rows of documents of 2 and 3 tokens, and of 1, 3 and 1.
+constexpr DocumentRange kShared[] = {{0, 2}, {0, 2}, {2, 5}, {2, 5}, {2, 5},
+                                     {0, 1}, {1, 4}, {1, 4}, {1, 4}, {4, 5}};
+
+TEST(Attention, GradientsWithinDocumentsAreTheLosssSlope) {
+  for (const bool checkpoint : {false, true}) {
+    for (GradientCase c :
+         {AttentionCase({2, 5, 2, 3, 0.25f}),
+          SeparateCase({.heads = 2, .kv_heads = 1, .window = 2}, 5, 3)}) {
+      c.shape.documents = true;
+      c.documents.assign(std::begin(kShared), std::end(kShared));
+      if (checkpoint) c.kept_blocks.emplace();
+      const absl::Status status = CheckGradients(c);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(Attention, RefusesDocumentsThatItDoesNotKeepApart) {
+  GradientCase c = SeparateCase({.heads = 2, .causal = false}, 5, 3);
+  c.shape.documents = true;
+  c.documents.assign(std::begin(kShared), std::end(kShared));
+  absl::Status status = CheckRefusal(c, {"\"attn\"", "causal mask"});
+  EXPECT_TRUE(status.ok()) << status;
+  c = AttentionCase({2, 5, 2, 3, 0});
+  c.documents.resize(10);
+  status = CheckGradients(c);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  c.shape.documents = true;
+  c.documents.pop_back();
+  status = CheckGradients(c);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
 TEST(Attention, OperandsThatNeedNoGradientGetNone) {

@@ -104,6 +104,14 @@ TEST(PositionEmbedding, AddsRowTAtPositionT) {
   }
 }
 
+TEST(PositionEmbedding, BeginsAgainInEachDocument) {
+  GradientCase c = PositionCase(3);
+  c.shape.documents = true;
+  c.documents = {{0, 1}, {1, 3}, {1, 3}, {0, 3}, {0, 3}, {0, 3}};
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(PositionEmbedding, RefusesASequenceThatIsLongerThanTheTable) {
   const absl::Status status = CheckGradients(PositionCase(4));
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

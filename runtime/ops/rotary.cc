@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/document_range.h"
 #include "base/status_macros.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/run.h"
@@ -48,11 +49,13 @@ kernels::RotaryArgs ArgsOf(const Tensor& x, const RotaryTable& table,
 
 // Turns x, in place where nobody else needs it.
 absl::StatusOr<Tensor> Turn(Engine& engine, Tensor x, const RotaryTable& table,
-                            kernels::RotaryArgs args, std::string name) {
+                            const Tensor& documents, kernels::RotaryArgs args,
+                            std::string name) {
   const bool in_place = x.unique();
   Op op(engine, std::move(name));
   const int in = in_place ? op.Write(x) : op.Read(x);
   const int in_table = op.Read(table.values);
+  const int in_documents = documents ? op.Read(documents) : -1;
   const int out = in_place ? in : op.Output(x.shape(), x.dtype());
   op.Cost(0, 2.0 * x.shape().elements() * SizeOf(x.dtype()));
   const int64_t sines = table.values.shape().elements() / 2;
@@ -60,6 +63,9 @@ absl::StatusOr<Tensor> Turn(Engine& engine, Tensor x, const RotaryTable& table,
       op.Run([=](const Pointers& p, const ExecContext& context) mutable {
         args.cos = p.as<const float>(in_table);
         args.sin = args.cos + sines;
+        if (in_documents >= 0) {
+          args.documents = p.as<const DocumentRange>(in_documents);
+        }
         args.x = p[in];
         args.y = p[out];
         return kernels::Run(context, args);
@@ -86,21 +92,24 @@ absl::StatusOr<Tensor> Rotary(Engine& engine, Tensor x,
   kernels::RotaryArgs args = ArgsOf(x, table, head_size);
   const int64_t x_id = x.id();
   const bool needs_dx = x.requires_grad();
-  CASTOR_ASSIGN_OR_RETURN(Tensor y, Turn(engine, std::move(x), table, args,
-                                         absl::StrCat(site, "/forward")));
+  Tensor documents;
+  if (engine.documents() != nullptr) documents = engine.documents()->ranges;
+  CASTOR_ASSIGN_OR_RETURN(Tensor y, Turn(engine, std::move(x), table, documents,
+                                         args, absl::StrCat(site, "/forward")));
   y.set_requires_grad(false);
   if (engine.grad_mode() == GradMode::kOff || !needs_dx) return y;
   y.set_requires_grad(true);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   args.inverse = true;
-  engine.tape()->Record(
-      y,
-      [&engine, x_id, table, args, name = absl::StrCat(site, "/backward")](
-          Tensor dy, GradientSink& sink) -> absl::Status {
-        CASTOR_ASSIGN_OR_RETURN(Tensor dx,
-                                Turn(engine, std::move(dy), table, args, name));
-        return sink.Add(engine, x_id, std::move(dx));
-      });
+  engine.tape()->Record(y,
+                        [&engine, x_id, table, documents, args,
+                         name = absl::StrCat(site, "/backward")](
+                            Tensor dy, GradientSink& sink) -> absl::Status {
+                          CASTOR_ASSIGN_OR_RETURN(
+                              Tensor dx, Turn(engine, std::move(dy), table,
+                                              documents, args, name));
+                          return sink.Add(engine, x_id, std::move(dx));
+                        });
   return y;
 }
 

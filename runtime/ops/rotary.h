@@ -28,7 +28,8 @@ absl::StatusOr<RotaryTable> UploadRotaryTable(Engine& engine, int64_t positions,
                                               absl::string_view site);
 
 // x [B, T, H D], D = head_size: turns pair (d, d + R / 2) of each head by the
-// table's angle for the token's position, and copies channels [R, D). Formed in
+// table's angle for the token's position, where documents share rows the one
+// within its own (Engine::documents), and copies channels [R, D). Formed in
 // fp32, rounded once. Moved in and unique, x gives its storage to the result.
 // `site` names it in traces. InvalidArgument: a last dimension that head_size
 // does not divide, R > D, positions

@@ -60,6 +60,14 @@ TEST(Rotary, GradientsAreTheLosssSlope) {
   }
 }
 
+TEST(Rotary, GradientsWithinDocumentsAreTheLosssSlope) {
+  GradientCase c = TurnedLinear(4, 2);
+  c.shape.documents = true;
+  c.documents = {{0, 1}, {1, 3}, {1, 3}, {0, 2}, {0, 2}, {2, 3}};
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // x has other readers: it must stay as it is, and so must their gradients.
 TEST(Rotary, LeavesATensorThatOthersReadAsItIs) {
   GradientCase c;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
@@ -70,6 +71,7 @@ MicroBatch BatchOf(const GradientCase& c) {
     batch.targets.push_back(static_cast<int32_t>(words[1] % c.vocabulary));
   }
   if (!c.targets.empty()) batch.targets = c.targets;
+  batch.documents = c.documents;
   return batch;
 }
 
@@ -118,6 +120,12 @@ class Eager {
       engine_.set_tape(&tape);
       MicroBatch batch = BatchOf(c_);
       const Shape sizes = {c_.shape.batch, c_.shape.length};
+      RowDocuments rows;
+      const absl::Cleanup forgets = [this] { engine_.set_documents(nullptr); };
+      if (c_.shape.documents) {
+        CASTOR_RETURN_IF_ERROR(
+            SetDocuments(engine_, c_.shape, std::move(batch.documents), &rows));
+      }
       CASTOR_ASSIGN_OR_RETURN(
           const Tensor tokens,
           engine_.Upload("tokens", sizes, std::move(batch.tokens)));

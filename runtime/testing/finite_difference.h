@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/document_range.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/tensor.h"
 #include "runtime/train/micro_batch.h"
@@ -48,7 +49,9 @@ struct GradientCase {
   std::function<LossFunction()> make;
   StepShape shape = {.batch = 2, .length = 3};
   int64_t vocabulary = 5;
-  std::vector<int32_t> targets;     // empty: random ones
+  std::vector<int32_t> targets;  // empty: random ones
+  // [B, T], where the shape has some.
+  std::vector<DocumentRange> documents;
   std::vector<std::string> frozen;  // parameters' names
   // Engine::set_kept_blocks.
   std::optional<std::vector<bool>> kept_blocks;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss/ignored_target.h"
@@ -121,6 +122,7 @@ absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
     MicroBatch batch;
     batch.tokens.resize(shape.batch * shape.length);
     batch.targets.resize(shape.batch * shape.length);
+    if (shape.documents) batch.documents = WholeRows(shape);
     auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
     if (!loss.ok()) return loss.status();
     if (i > 0) continue;
@@ -147,6 +149,30 @@ bool HasSaneBlocks(const StepTrace& trace) {
 
 }  // namespace
 
+std::vector<DocumentRange> WholeRows(const StepShape& shape) {
+  return std::vector<DocumentRange>(
+      static_cast<size_t>(shape.batch * shape.length),
+      {0, static_cast<int32_t>(shape.length)});
+}
+
+absl::Status SetDocuments(Engine& engine, const StepShape& shape,
+                          std::vector<DocumentRange> documents,
+                          RowDocuments* rows) {
+  std::vector<int32_t> numbers;
+  numbers.reserve(2 * documents.size());
+  for (const DocumentRange& document : documents) {
+    numbers.push_back(document.begin);
+    numbers.push_back(document.end);
+  }
+  rows->of = std::move(documents);
+  CASTOR_ASSIGN_OR_RETURN(
+      rows->ranges,
+      engine.Upload("input/documents", {shape.batch, shape.length, 2},
+                    std::move(numbers)));
+  engine.set_documents(rows);
+  return absl::OkStatus();
+}
+
 int64_t CountLabels(const MicroBatch& batch) {
   return static_cast<int64_t>(batch.targets.size()) -
          std::count(batch.targets.begin(), batch.targets.end(),
@@ -157,6 +183,13 @@ absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
     const std::function<absl::Status(const Tensor& loss)>& with_loss) {
+  const int64_t documents = static_cast<int64_t>(batch.documents.size());
+  if (documents != (shape.documents ? shape.batch * shape.length : 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a micro batch of ", shape.batch, " samples of ", shape.length,
+        " tokens has documents of ", documents, " tokens: give ",
+        shape.documents ? "each token's" : "none"));
+  }
   for (const auto* data : {&batch.tokens, &batch.targets}) {
     if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -170,6 +203,13 @@ absl::StatusOr<Tensor> RunMicroBatch(
   Tape tape(&engine);
   engine.set_tape(&tape);
   const Shape sizes = {shape.batch, shape.length};
+  RowDocuments rows;
+  // Backward and blocks that are made again use them, too.
+  const absl::Cleanup forgets = [&engine] { engine.set_documents(nullptr); };
+  if (shape.documents) {
+    CASTOR_RETURN_IF_ERROR(
+        SetDocuments(engine, shape, std::move(batch.documents), &rows));
+  }
   Tensor loss;
   {
     CASTOR_ASSIGN_OR_RETURN(

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/document_range.h"
 #include "memory/plan/layout/chunk_layout.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/key_value_cache.h"
@@ -27,6 +28,8 @@ struct StepShape {
   // `length` tokens reads one sequence, for the token that comes next; 0: there
   // is none, and it is a step or an evaluation.
   int64_t cache = 0;
+  // Whether several documents share a sample (MicroBatch::documents).
+  bool documents = false;
 
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
@@ -34,7 +37,18 @@ struct StepShape {
 // A token is labelled where its target is not -100 (kIgnoredTarget).
 struct MicroBatch {
   std::vector<int32_t> tokens, targets;  // [B, T]
+  // [B, T], where the shape says that there are some; else empty.
+  std::vector<DocumentRange> documents = {};
 };
+
+// Documents that fill a sample each.
+std::vector<DocumentRange> WholeRows(const StepShape& shape);
+
+// Brings `documents` to the device and makes them the engine's. *rows, which
+// has them then, outlives the micro batch.
+absl::Status SetDocuments(Engine& engine, const StepShape& shape,
+                          std::vector<DocumentRange> documents,
+                          RowDocuments* rows);
 
 // The labelled tokens.
 int64_t CountLabels(const MicroBatch& batch);

@@ -447,8 +447,10 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
   const int64_t world_size = options_.ranks.world_size;
   const NextMicroBatch nothing = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t size = shape.batch * shape.length;
-    return MicroBatch{std::vector<int32_t>(size, 0),
-                      std::vector<int32_t>(size, kernels::kIgnoredTarget)};
+    MicroBatch batch = {std::vector<int32_t>(size, 0),
+                        std::vector<int32_t>(size, kernels::kIgnoredTarget)};
+    if (shape.documents) batch.documents = WholeRows(shape);
+    return batch;
   };
   int64_t labels = 0;
   for (int64_t i = 0; i < batches; i += world_size) {

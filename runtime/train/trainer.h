@@ -248,7 +248,8 @@ class Trainer final : public ObservedRun {
     return {.batch = options_.eval_batch,
             .length = options_.shape.length,
             .micro_batches = 1,
-            .training = false};
+            .training = false,
+            .documents = options_.shape.documents};
   }
   // The passes after the first, of a run that generates.
   StepShape next_token_shape() const {

@@ -13,12 +13,14 @@ namespace {
 using Json = nlohmann::json;
 
 Json ShapeSettings(const StepShape& shape) {
-  const auto& [batch, length, micro_batches, training, cache] = shape;
+  const auto& [batch, length, micro_batches, training, cache, documents] =
+      shape;
   return {{"batch", batch},
           {"length", length},
           {"micro_batches", micro_batches},
           {"training", training},
-          {"cache", cache}};
+          {"cache", cache},
+          {"documents", documents}};
 }
 
 }  // namespace
