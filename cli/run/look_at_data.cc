@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/annotate.h"
+#include "base/document_range.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "text/data/find_files.h"
@@ -75,10 +76,20 @@ absl::StatusOr<SampleLengths> LookAtLengths(
   };
   if (say == nullptr) return *lengths;
   if (lengths->cut > 0) {
-    say(absl::StrCat(key, ": ", lengths->cut, " of ", lengths->samples,
+    say(absl::StrCat(key, ": ", lengths->cut, " of ", lengths->num_records(),
                      " lines are cut to data.sequence_length (",
                      sequence_length, " tokens); the longest has ",
                      lengths->longest));
+  }
+  if (lengths->records > 0) {
+    say(absl::StrFormat(
+        "%s: %d samples, of %.1f tokens on average, share %d rows of %d "
+        "(data.packing \"rows\"): %.1f%% of these is padding",
+        key, lengths->records,
+        static_cast<double>(lengths->tokens) /
+            static_cast<double>(lengths->records),
+        lengths->samples, sequence_length, padding(sequence_length)));
+    return *lengths;
   }
   if (padding(sequence_length) < kPaddingTold) return *lengths;
   // One token has no target.
@@ -129,14 +140,20 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   std::vector<int32_t> tokens(static_cast<size_t>(length));
   std::vector<int32_t> targets(tokens.size());
   CASTOR_RETURN_IF_ERROR(data.FillBatch(0, 1, tokens.data(), targets.data()));
+  // Of a row that samples share, the first one.
+  std::vector<DocumentRange> documents(tokens.size());
+  CASTOR_RETURN_IF_ERROR(data.FillDocuments(0, 1, documents.data()));
+  const auto first = static_cast<size_t>(documents[0].end);
+  tokens.resize(first);
+  targets.resize(first);
   // What follows the last target may be padding, and is not shown. A sample of
   // a run has a target beyond its tokens.
   tokens.push_back(targets.back());
-  int64_t end = length;
+  int64_t end = documents[0].end;
   while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;
   if (end == 0) {  // nothing is learned, and all but its padding is shown
     constexpr int32_t kPadding = 0;
-    end = length;
+    end = documents[0].end;
     while (end > 1 && tokens[static_cast<size_t>(end - 1)] == kPadding) --end;
   } else {
     ++end;

@@ -38,7 +38,8 @@ absl::StatusOr<LabelCount> LookAtLabels(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say);
 
-// The first sample of a run as text, one line, what of it is learned between
+// The first sample of a run as text, of several that share a row the first of
+// them: one line, what of it is learned between
 // "[[" and "]]". A long one is cut. What follows the last target is left
 // out, if there is a target: it may be padding.
 absl::StatusOr<std::string> ShowSample(const DataSet& data,

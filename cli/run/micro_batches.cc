@@ -17,16 +17,21 @@ absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
   micro.targets.resize(shape.batch * shape.length);
   CASTOR_RETURN_IF_ERROR(data.FillBatch(
       position, shape.batch, micro.tokens.data(), micro.targets.data()));
+  if (!shape.documents) return micro;
+  micro.documents.resize(micro.tokens.size());
+  CASTOR_RETURN_IF_ERROR(
+      data.FillDocuments(position, shape.batch, micro.documents.data()));
   return micro;
 }
 
 }  // namespace
 
 StepShape ShapeOf(const Config& config) {
-  return {.batch = config.train_micro_batch_size_per_gpu,
-          .length = config.data.sequence_length,
-          .micro_batches =
-              config.gradient_accumulation_steps * config.world_size()};
+  return {
+      .batch = config.train_micro_batch_size_per_gpu,
+      .length = config.data.sequence_length,
+      .micro_batches = config.gradient_accumulation_steps * config.world_size(),
+      .documents = config.data.packing == Packing::kRows};
 }
 
 Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
@@ -50,6 +55,10 @@ Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
     CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, from, rest));
     batch.tokens.resize(shape.batch * shape.length, 0);
     batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
+    if (shape.documents) {
+      const auto length = static_cast<int32_t>(shape.length);
+      batch.documents.resize(batch.tokens.size(), {0, length});
+    }
     return batch;
   };
 }

@@ -260,6 +260,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     trainer.shape.batch = 1;
     trainer.shape.length = options.generation->prompt;
     trainer.shape.cache = options.generation->capacity;
+    trainer.shape.documents = false;
   }
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;

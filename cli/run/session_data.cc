@@ -63,6 +63,7 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
     epoch_ = {
         .samples = lengths.samples,
         .tokens = lengths.tokens,
+        .records = lengths.records,
         .steps = StepsPerEpoch(lengths.samples, config_.train_batch_size)};
     if (config_.steps == 0) {
       CASTOR_RETURN_IF_ERROR(SetSteps(

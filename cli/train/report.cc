@@ -178,7 +178,11 @@ std::string EpochLine(const Config& config, const EpochSize& epoch) {
   const double epochs =
       static_cast<double>(config.steps) / static_cast<double>(epoch.steps);
   return absl::StrCat(
-      "an epoch: ", epoch.samples, " samples, ", epoch.tokens, " tokens",
+      "an epoch: ",
+      epoch.records > 0
+          ? absl::StrCat(epoch.records, " samples in ", epoch.samples, " rows")
+          : absl::StrCat(epoch.samples, " samples"),
+      ", ", epoch.tokens, " tokens",
       epoch.learned.has_value()
           ? absl::StrCat(" (", *epoch.learned, " learned)")
           : "",

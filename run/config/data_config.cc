@@ -18,7 +18,7 @@ constexpr absl::string_view kFormats[] = {
     "text", "messages", "conversations", "prompt", "instruction", "input_ids"};
 static_assert(std::size(kFormats) == kNumRecordFormats);
 constexpr absl::string_view kLossOn[] = {"all", "assistant", "completion"};
-constexpr absl::string_view kPackings[] = {"none", "documents"};
+constexpr absl::string_view kPackings[] = {"none", "documents", "rows"};
 
 // A larger weight is a slip of the keyboard.
 constexpr double kMostWeight = 1e6;
@@ -151,14 +151,7 @@ void ReadData(JsonReader reader, const std::string& base_dir,
   ReadOptional(reader, "format", kFormats, &data->format);
   ReadKeys(reader.Object("keys"), &data->keys);
   ReadOptional(reader, "loss_on", kLossOn, &data->loss_on);
-  if (const Json* packing = reader.Raw("packing");
-      packing != nullptr && *packing == "rows") {
-    reader.Fail("packing",
-                "\"rows\" is not supported yet: \"documents\" makes one run "
-                "of texts, \"none\" gives each record a row of its own");
-  } else {
-    ReadOptional(reader, "packing", kPackings, &data->packing);
-  }
+  ReadOptional(reader, "packing", kPackings, &data->packing);
   reader.String("tokenizer", &data->tokenizer);
   if (data->tokenizer != kBytesTokenizer) {
     ReadPath(reader, "tokenizer", base_dir, &data->tokenizer);
@@ -198,6 +191,12 @@ void ReadData(JsonReader reader, const std::string& base_dir,
         "cannot be had with \"streaming\": true, where nobody knows how "
         "much there is: name files in data.validation",
         {reader.PathOf("streaming")});
+  }
+  if (data->streaming && data->packing == Packing::kRows) {
+    reader.Fail("packing",
+                "\"rows\" cannot be had with \"streaming\": true, where nobody "
+                "knows how long the records are: \"none\" pads each",
+                {reader.PathOf("streaming")});
   }
   if (reader.Has("seed")) {
     reader.Int("seed", &data->seed.emplace(0), {.min = 0});

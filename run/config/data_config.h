@@ -56,7 +56,7 @@ inline constexpr absl::string_view kRecordKeys[] = {
 enum class LossOn : uint8_t { kAll, kAssistant, kCompletion };
 absl::string_view LossOnName(LossOn loss_on);
 
-enum class Packing : uint8_t { kNone, kDocuments };
+enum class Packing : uint8_t { kNone, kDocuments, kRows };
 
 struct DataConfig {
   // Required: at least one. What a file is follows from the end of its name:
@@ -70,8 +70,9 @@ struct DataConfig {
   // Which part of a record is learned. Absent: completions and assistants'
   // turns, where the records have such, else all.
   std::optional<LossOn> loss_on;
-  // Whether texts make one run of tokens or a sample each. Absent: the former
-  // for "text", the latter for all other records.
+  // Whether texts make one run of tokens (kDocuments), each record is a sample
+  // (kNone), or records share samples without seeing each other (kRows).
+  // Absent: kDocuments for "text", kNone for all other records.
   std::optional<Packing> packing;
   // A directory with a tokenizer, for text; or "bytes". "": the one in the
   // model's directory; where there is none, the bytes of a .txt are tokens.

@@ -51,7 +51,7 @@ TEST(DataConfig, SaysWhatIsWrong) {
       {"data.train={\"weight\": 1}", "data.train: expected the name of a file"},
       {"data.validation={\"path\": \"a\", \"weight\": 1}",
        "data.validation: a weight has no meaning for evaluations"},
-      {"data.packing=rows", "data.packing: \"rows\" is not supported yet"},
+      {"data.packing=row", "data.packing: expected"},
       {"data.loss_on=user", "data.loss_on: expected"},
       {"data.format=chat", "data.format: expected"},
       {"data.keys={\"txt\": \"a\"}", "data.keys.txt: unknown key"},
@@ -92,6 +92,8 @@ TEST(DataConfig, StreamsWhereNothingWantsToKnowTheEnd) {
        "eval_strategy: \"epoch\" cannot be had with \"streaming\": true"},
       {{"data.validation_fraction=0.1"},
        "data.validation_fraction: cannot be had with \"streaming\": true"},
+      {{"data.packing=rows"},
+       "data.packing: \"rows\" cannot be had with \"streaming\": true"},
       {{"data.validation=null"}, "eval_interval: needs data.validation"},
       {{"data.shuffle_window=0"}, "data.shuffle_window: expected"},
   };

@@ -28,6 +28,7 @@ void ReadEvaluation(JsonReader& root, Config* config);
 struct EpochSize {
   int64_t samples = 0;  // 0: the data were not opened
   int64_t tokens = 0;   // without what pads samples
+  int64_t records = 0;  // that share the samples, as rows; 0: each is one
   // How many of the tokens are learned; none: nobody counted them.
   std::optional<int64_t> learned = {};
   int64_t steps = 0;  // StepsPerEpoch

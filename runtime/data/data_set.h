@@ -7,6 +7,7 @@
 #ifndef CASTOR_RUNTIME_DATA_DATA_SET_H_
 #define CASTOR_RUNTIME_DATA_DATA_SET_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/document_range.h"
 
 namespace castor {
 
@@ -37,9 +39,12 @@ struct LabelCount {
 struct SampleLengths {
   int64_t samples = 0;
   int64_t tokens = 0;   // of all of them, without what pads them
-  int64_t longest = 0;  // tokens of the longest, before it is cut to T
-  int64_t cut = 0;      // samples that are
+  int64_t records = 0;  // that share these samples; 0: each sample is one
+  int64_t longest = 0;  // tokens of the longest record, before it is cut to T
+  int64_t cut = 0;      // records that are
 
+  int64_t num_records() const { return records > 0 ? records : samples; }
+  // Tokens of a sample.
   double average() const {
     return static_cast<double>(tokens) / static_cast<double>(samples);
   }
@@ -58,6 +63,17 @@ class DataSet {
   // DataLoss: what was there when it was opened cannot be read any more.
   virtual absl::Status FillBatch(int64_t first_position, int64_t batch,
                                  int32_t* tokens, int32_t* targets) const = 0;
+
+  // documents [batch, T] of the same positions: where several records share a
+  // sample, which of them each token is of. What pads a sample is a document of
+  // its own, or several. By itself each sample is one.
+  virtual absl::Status FillDocuments(int64_t /*first_position*/, int64_t batch,
+                                     DocumentRange* documents) const {
+    const int64_t length = sequence_length();
+    std::fill_n(documents, batch * length,
+                DocumentRange{0, static_cast<int32_t>(length)});
+    return absl::OkStatus();
+  }
 
   // Reads every token once, or where there are more than `all`, about as many
   // as `sample` from end to end. Says what they are, the same wherever and
@@ -87,6 +103,8 @@ struct DataPart {
   int64_t vocabulary = 0;
   bool shuffle = false;
   uint64_t seed = 0;
+  // Whether several records share a sample, as documents (row_packing.h).
+  bool rows = false;
 };
 
 // An open file of samples. The data sets that `part` makes share the file, and

@@ -53,7 +53,8 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
     return DataPart{.begin = begin,
                     .end = end,
                     .sequence_length = data.sequence_length,
-                    .vocabulary = vocabulary};
+                    .vocabulary = vocabulary,
+                    .rows = data.packing == Packing::kRows};
   };
   // Where there are validation files, training keeps all of its own.
   const double fraction =

@@ -43,16 +43,20 @@ class JoinedData : public DataSet {
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const override {
     const int64_t t = sequence_length();
-    for (int64_t b = 0; b < batch; ++b) {
-      const int64_t position = first_position + b;
-      const int64_t place = order_.At(position);
-      const size_t i = PlaceOf(begins_, place);
-      const int64_t epoch = position / order_.num_samples;
-      const int64_t draw = epoch * members_[i].drawn + (place - begins_[i]);
-      CASTOR_RETURN_IF_ERROR(members_[i].data->FillBatch(
-          draw, 1, tokens + b * t, targets + b * t));
-    }
-    return absl::OkStatus();
+    return ForEachDraw(first_position, batch,
+                       [&](int64_t b, const DataSet& data, int64_t draw) {
+                         return data.FillBatch(draw, 1, tokens + b * t,
+                                               targets + b * t);
+                       });
+  }
+
+  absl::Status FillDocuments(int64_t first_position, int64_t batch,
+                             DocumentRange* documents) const override {
+    return ForEachDraw(first_position, batch,
+                       [&](int64_t b, const DataSet& data, int64_t draw) {
+                         return data.FillDocuments(
+                             draw, 1, documents + b * sequence_length());
+                       });
   }
 
   int64_t sequence_length() const override {
@@ -94,6 +98,7 @@ class JoinedData : public DataSet {
                               member.data->CountTokens());
       sum.samples += member.drawn;
       sum.tokens += Drawn(member, lengths.tokens);
+      sum.records += Drawn(member, lengths.num_records());
       sum.longest = std::max(sum.longest, lengths.longest);
       sum.cut += Drawn(member, lengths.cut);
     }
@@ -101,6 +106,21 @@ class JoinedData : public DataSet {
   }
 
  private:
+  // Calls fn(b, member, position in it) for each position, which is `b` after
+  // the first.
+  template <typename Fn>
+  absl::Status ForEachDraw(int64_t first_position, int64_t batch, Fn fn) const {
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t position = first_position + b;
+      const int64_t place = order_.At(position);
+      const size_t i = PlaceOf(begins_, place);
+      const int64_t epoch = position / order_.num_samples;
+      const int64_t draw = epoch * members_[i].drawn + (place - begins_[i]);
+      CASTOR_RETURN_IF_ERROR(fn(b, *members_[i].data, draw));
+    }
+    return absl::OkStatus();
+  }
+
   // The part of `count`, which is of all of the member's samples, that an epoch
   // has, on average.
   static int64_t Drawn(const Member& member, int64_t count) {

@@ -151,6 +151,106 @@ TEST_F(DataTest, SeveralSourcesAreTheSameToEveryRankAndAfterAResume) {
             whole["parameters_sha256"]);
 }
 
+// Records that share rows, in runs of several epochs.
+TEST_F(DataTest, RowsAreTheSameToEveryRankAndAfterAResume) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    lines += Json({{"prompt", SmallText(4 + 7 * i % 20)},
+                   {"completion", " he said unto a king"}})
+                 .dump() +
+             "\n";
+  }
+  WriteFile(Path("prompts.jsonl"), lines);
+  Json config = Config("prompts.jsonl", "words");
+  config["data"]["packing"] = "rows";
+  config["data"]["validation_fraction"] = 0.2;
+  config["eval_interval"] = 4;
+  config["steps"] = 12;
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 5}, {"keep", 9}};
+  const ProcessResult said = Train(config);
+  EXPECT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out,
+              AllOf(HasSubstr("data.train: 48 samples, of "),
+                    HasSubstr(" rows of 16 (data.packing \"rows\"): "),
+                    HasSubstr("data.validation: 12 samples, of "),
+                    HasSubstr("an epoch: 48 samples in "),
+                    HasSubstr("the first sample, what is learned")));
+  const Json whole = Summary(config);
+  ASSERT_EQ(whole["evaluations"].size(), 3u);
+  const ProcessResult resumed =
+      Train(config, {"--resume", "out/step-00000005.castor", "--summary",
+                     Path("resumed.json")});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  const Json rest = Json::parse(ReadFile(Path("resumed.json")));
+  EXPECT_EQ(rest["parameters_sha256"], whole["parameters_sha256"]);
+  // Those after the step that it went on from.
+  ASSERT_EQ(rest["evaluations"].size(), 2u);
+  EXPECT_EQ(rest["evaluations"][0], whole["evaluations"][1]);
+  EXPECT_EQ(rest["evaluations"][1], whole["evaluations"][2]);
+  WriteConfig(config);
+  const ProcessResult evaluated = Castor({"evaluate", "run.json"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  const ProcessResult plan = Castor({"plan", "run.json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+
+  Json on_ranks = config;
+  on_ranks["train_batch_size"] = 4;
+  on_ranks.erase("gradient_accumulation_steps");
+  EXPECT_EQ(
+      Summary(2, on_ranks,
+              {"--resume", "out/step-00000005.castor"})["parameters_sha256"],
+      whole["parameters_sha256"]);
+  // A row for each record is another run.
+  const ProcessResult other = Train(
+      config,
+      {"--resume", "out/step-00000005.castor", "--set", "data.packing=none"});
+  ExpectUserError(other);
+  EXPECT_THAT(other.err, HasSubstr("data.train: "));
+}
+
+// Whoever has packed lines already names their documents, and gets what lines
+// of their own give.
+TEST_F(DataTest, DocumentsOfALineAreSamplesOfTheirOwn) {
+  std::string apart, together;
+  for (int i = 0; i < 12; ++i) {
+    Json line = {{"input_ids", Json::array()},
+                 {"labels", Json::array()},
+                 {"position_ids", Json::array()}};
+    for (int document = 0; document < 3; ++document) {
+      Json one = {{"input_ids", Json::array()}, {"labels", Json::array()}};
+      for (int at = 0; at < 2 + (i + document) % 4; ++at) {
+        one["input_ids"].push_back(5 * i + document + at);
+        one["labels"].push_back(at == 1 ? -100 : 5 * i + document + at);
+        line["position_ids"].push_back(at);
+      }
+      for (const char* key : {"input_ids", "labels"}) {
+        line[key].insert(line[key].end(), one[key].begin(), one[key].end());
+      }
+      apart += one.dump() + "\n";
+    }
+    together += line.dump() + "\n";
+  }
+  WriteFile(Path("apart.jsonl"), apart);
+  WriteFile(Path("together.jsonl"), together);
+  Json config = Config("apart.jsonl", "");
+  config["data"]["packing"] = "rows";
+  config["checkpoint"] = false;
+  const Json expected = Summary(config);
+  config["data"]["train"] = "together.jsonl";
+  EXPECT_EQ(Summary(config)["parameters_sha256"],
+            expected["parameters_sha256"]);
+  // Without rows they would see each other.
+  config["data"]["packing"] = "none";
+  const ProcessResult none = Train(config);
+  ExpectUserError(none);
+  EXPECT_THAT(none.err, HasSubstr("position_ids: keeps the documents"));
+  config["data"]["train"] = "text.txt";
+  config["data"]["packing"] = "rows";
+  const ProcessResult text = Train(config);
+  ExpectUserError(text);
+  EXPECT_THAT(text.err, HasSubstr("data.packing \"rows\" has no meaning"));
+}
+
 TEST_F(DataTest, TheTextOfAModelsDirectoryHasItsTokenizer) {
   Json config = SmallConfig();
   config["checkpoint"] = {{"dir", "out"}};

@@ -53,6 +53,7 @@ uint64_t KeyOf(const CachedTokensRequest& request) {
       encoding != nullptr ? castor::KeyOf(*encoding) : 0};
   if (request.tokenize.kind == SourceKind::kTokenLines) {
     parts.push_back(kJsonLineRules);
+    if (request.tokenize.tells_documents_apart) parts.push_back(1);
   }
   for (const auto& [known, name] : request.tokenize.keys.names()) {
     parts.push_back(XXH3_64bits(known.data(), known.size()));

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/data/data_set.h"
+#include "text/data/line_documents.h"
 #include "text/data/record_keys.h"
 
 namespace castor {
@@ -83,8 +84,12 @@ std::string PlainError(absl::string_view what) {
 // line takes little more memory than its values.
 class LineHandler : public nlohmann::json_sax<Json> {
  public:
-  LineHandler(const RecordKeys& keys, JsonLine* line, size_t line_bytes)
-      : keys_(keys), line_(line), line_bytes_(line_bytes) {}
+  LineHandler(const RecordKeys& keys, JsonLine* line, size_t line_bytes,
+              bool tells_apart)
+      : keys_(keys),
+        line_(line),
+        line_bytes_(line_bytes),
+        tells_apart_(tells_apart) {}
 
   bool null() override { return Scalar("null"); }
   bool boolean(bool value) override {
@@ -115,6 +120,10 @@ class LineHandler : public nlohmann::json_sax<Json> {
     return true;
   }
   bool start_array(std::size_t) override {
+    if (document_key_ >= 0 && depth_ == 1) {
+      ++depth_;
+      return true;
+    }
     const bool list = depth_ == 1 && field_ >= kIds && field_ < kOther;
     if (!list && !Container("a list")) return false;
     ++depth_;
@@ -130,6 +139,12 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (depth_ != 1) return true;
+    const auto of_documents =
+        std::find(std::begin(kDocumentKeys), std::end(kDocumentKeys), name);
+    document_key_ = of_documents == std::end(kDocumentKeys)
+                        ? -1
+                        : static_cast<int>(of_documents - kDocumentKeys);
+    if (document_key_ >= 0) documents_[document_key_].is_there = true;
     const absl::string_view known = keys_.KnownOf(name);
     field_ = static_cast<Field>(
         std::find(std::begin(kNames), std::end(kNames), known) -
@@ -165,6 +180,16 @@ class LineHandler : public nlohmann::json_sax<Json> {
   const std::string& meant(Field field) const { return meant_[field]; }
   // A key that keeps documents of a line apart; "": there is none.
   const std::string& packing() const { return packing_; }
+  // The values of a key that is known to do so. Not `is_list`: they are no list
+  // of integers.
+  struct DocumentValues {
+    bool is_there = false;
+    bool is_list = true;
+    std::vector<int64_t> values;
+  };
+  const DocumentValues& documents(DocumentKey key) const {
+    return documents_[static_cast<size_t>(key)];
+  }
 
  private:
   bool Refuse(absl::string_view why) {
@@ -176,8 +201,9 @@ class LineHandler : public nlohmann::json_sax<Json> {
   void AddOther(std::string name) {
     if (const Field field = Meant(name); field != kOther) {
       if (meant_[field].empty()) meant_[field] = name;
-    } else if (std::find(std::begin(kPacking), std::end(kPacking), name) !=
-               std::end(kPacking)) {
+    } else if (!(tells_apart_ && document_key_ >= 0) &&
+               std::find(std::begin(kPacking), std::end(kPacking), name) !=
+                   std::end(kPacking)) {
       packing_ = name;
     }
     constexpr size_t kMost = 8;
@@ -196,7 +222,10 @@ class LineHandler : public nlohmann::json_sax<Json> {
                                         : ""));
       return false;
     }
-    if (field_ == kOther) return true;
+    if (field_ == kOther) {
+      if (document_key_ >= 0) documents_[document_key_].is_list = false;
+      return true;
+    }
     return Refuse(field_ == kText
                       ? absl::StrCat("expected a string, found ", what)
                       : absl::StrCat("expected a list of integers, found ",
@@ -210,6 +239,10 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
 
   bool Integer(int64_t value) {
+    if (document_key_ >= 0 && depth_ == 2) {
+      documents_[document_key_].values.push_back(value);
+      return true;
+    }
     if (depth_ != 2 || field_ < kIds || field_ == kOther) {
       return Unexpected("a number");
     }
@@ -235,9 +268,12 @@ class LineHandler : public nlohmann::json_sax<Json> {
   const RecordKeys& keys_;
   JsonLine* const line_;
   const size_t line_bytes_;
+  const bool tells_apart_;
   std::vector<int32_t> masks_[kOther - kAttention];
   std::string meant_[kOther];
   std::string packing_;
+  DocumentValues documents_[std::size(kDocumentKeys)];
+  int document_key_ = -1;  // the one whose value is read; -1: none
   bool seen_[kOther] = {};
   int depth_ = 0;
   Field field_ = kOther;
@@ -308,18 +344,46 @@ absl::Status ApplyAttentionMask(const std::vector<int32_t>& mask,
   }
   line->ids.resize(kept);
   if (line->has_labels) line->labels.resize(kept);
+  while (!line->starts.empty() &&
+         line->starts.back() >= static_cast<int64_t>(kept)) {
+    line->starts.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+// Sets line->starts from the keys that say it.
+absl::Status FindDocuments(const LineHandler& handler, JsonLine* line) {
+  for (const DocumentKey key : {DocumentKey::kPositions, DocumentKey::kNumbers,
+                                DocumentKey::kLengths}) {
+    const auto& [is_there, is_list, values] = handler.documents(key);
+    if (!is_there) continue;
+    const absl::string_view name = kDocumentKeys[static_cast<size_t>(key)];
+    if (!is_list) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected a list of integers"));
+    }
+    CASTOR_ASSIGN_OR_RETURN(
+        std::vector<int64_t> starts,
+        DocumentStarts(key, values, static_cast<int64_t>(line->ids.size())));
+    if (!line->starts.empty() && starts != line->starts) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": tells other documents than the keys before it"));
+    }
+    line->starts = std::move(starts);
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
-                          JsonLine* out) {
+                          JsonLine* out, bool tells_documents_apart) {
   out->text.clear();
   out->ids.clear();
   out->labels.clear();
+  out->starts.clear();
   out->unused.clear();
-  LineHandler handler(keys, out, line.size());
+  LineHandler handler(keys, out, line.size(), tells_documents_apart);
   try {
     if (!Json::sax_parse(line.begin(), line.end(), &handler)) {
       return handler.status();
@@ -347,11 +411,22 @@ absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
   if (!handler.packing().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         handler.packing(),
-        ": keeps the documents of a line apart, which castor does not: they "
-        "would see each other. Give each document a line of its own"));
+        ": keeps the documents of a line apart, which castor does not",
+        tells_documents_apart
+            ? " by this key: position_ids, document_ids or seq_lengths say "
+              "where they begin"
+            : " without data.packing \"rows\": they would see each other. Say "
+              "\"rows\", or give each document a line of its own"));
   }
   if (out->ids.empty()) {
     return absl::InvalidArgumentError("input_ids: is empty");
+  }
+  if (tells_documents_apart) {
+    CASTOR_RETURN_IF_ERROR(FindDocuments(handler, out));
+    std::erase_if(out->unused, [](const std::string& name) {
+      return std::find(std::begin(kDocumentKeys), std::end(kDocumentKeys),
+                       name) != std::end(kDocumentKeys);
+    });
   }
   if (out->has_labels) {
     CASTOR_RETURN_IF_ERROR(

@@ -12,7 +12,8 @@
 //
 // A key that is not known is not used, and said to be there. Refused is one
 // that is so near to a known one which the line does not have that it is
-// probably meant, and one that says where documents begin within a line.
+// probably meant, and one that says where documents begin within a line, unless
+// they are to be told apart (line_documents.h).
 #ifndef CASTOR_TEXT_DATA_JSON_LINE_H_
 #define CASTOR_TEXT_DATA_JSON_LINE_H_
 
@@ -38,16 +39,19 @@ struct JsonLine {
   // As many as ids where the line has labels. labels[i] is about token i: the
   // model says it after token i - 1. -100 (kNoTarget): not counted.
   std::vector<int32_t> labels;
+  // Where its documents begin, if they are told apart; empty: it is one.
+  std::vector<int64_t> starts;
   // The first few of the keys that are not used.
   std::vector<std::string> unused;
 };
 
 // Reads `line`, without its end, whose keys have the names that `keys` says,
 // into *out, whose memory is used again. What attention_mask leaves out, which
-// must be at the right end, is not in ids and labels. InvalidArgument: what is
-// wrong, after the key that has it.
+// must be at the right end, is not in ids and labels. `tells_documents_apart`:
+// the line may have several documents. InvalidArgument: what is wrong, after
+// the key that has it.
 absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
-                          JsonLine* out);
+                          JsonLine* out, bool tells_documents_apart = false);
 
 }  // namespace castor
 

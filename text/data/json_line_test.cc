@@ -191,6 +191,59 @@ TEST(JsonLine, RefusesWhatKeepsDocumentsApart) {
   EXPECT_THAT(line.unused, ElementsAre("document_ids"));
 }
 
+TEST(JsonLine, TellsDocumentsApartWhereAsked) {
+  const auto read = [](absl::string_view rest, JsonLine* line) {
+    return ReadJsonLine(
+        absl::StrCat("{\"input_ids\": [7, 8, 9, 7, 5]", rest, "}"),
+        RecordKeys(), line, /*tells_documents_apart=*/true);
+  };
+  for (const char* keys :
+       {R"(, "position_ids": [0, 1, 0, 0, 1])",
+        R"(, "document_ids": [4, 4, 0, 9, 9])", R"(, "seq_lengths": [2, 1, 2])",
+        R"(, "seq_lengths": [2, 1, 2], "position_ids": [0, 1, 0, 0, 1])"}) {
+    JsonLine line;
+    ASSERT_TRUE(read(keys, &line).ok()) << keys;
+    EXPECT_THAT(line.starts, ElementsAre(0, 2, 3)) << keys;
+    EXPECT_THAT(line.unused, SizeIs(0));
+  }
+  JsonLine line;
+  ASSERT_TRUE(read("", &line).ok());
+  EXPECT_THAT(line.starts, SizeIs(0));
+  ASSERT_TRUE(read(R"(, "seq_lengths": [2, 1, 2],
+                      "attention_mask": [1, 1, 1, 0, 0])",
+                   &line)
+                  .ok());
+  EXPECT_THAT(line.starts, ElementsAre(0, 2));
+  EXPECT_THAT(line.ids, SizeIs(3));
+  const auto error = [&](absl::string_view rest) {
+    const absl::Status status = read(rest, &line);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << rest;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error(R"(, "position_ids": [0, 1, 3, 0, 1])"),
+              HasSubstr("position_ids: 3 at position 2 is neither 0"));
+  EXPECT_THAT(error(R"(, "position_ids": [1, 2, 3, 4, 5])"),
+              HasSubstr("1 at position 0"));
+  EXPECT_THAT(error(R"(, "position_ids": [0, 1])"),
+              HasSubstr("has 2 values, and input_ids 5"));
+  EXPECT_THAT(error(R"(, "document_ids": [])"),
+              HasSubstr("has 0 values, and input_ids 5"));
+  EXPECT_THAT(error(R"(, "position_ids": "0")"),
+              HasSubstr("position_ids: expected a list"));
+  EXPECT_THAT(error(R"(, "document_ids": [[0], 1, 1, 1, 1])"),
+              HasSubstr("document_ids: expected a list"));
+  EXPECT_THAT(error(R"(, "document_ids": [0, 0, 1, 0, 0])"),
+              HasSubstr("document 0 goes on at position 3"));
+  EXPECT_THAT(error(R"(, "seq_lengths": [2, 0, 3])"),
+              HasSubstr("seq_lengths: 0 at position 1"));
+  EXPECT_THAT(error(R"(, "seq_lengths": [2, 4])"),
+              HasSubstr("4 at position 1"));
+  EXPECT_THAT(error(R"(, "seq_lengths": [2, 2])"), HasSubstr("a sum of 4"));
+  EXPECT_THAT(error(R"(, "seq_lengths": [5], "position_ids": [0, 1, 0, 0, 1])"),
+              HasSubstr("other documents"));
+  EXPECT_THAT(error(R"(, "cu_seqlens": [0, 5])"), HasSubstr("cu_seqlens"));
+}
+
 TEST(JsonLine, RefusesWhatIsNoJson) {
   const auto error = [](absl::string_view text) {
     JsonLine line;

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/document_range.h"
 #include "base/status_macros.h"
+#include "runtime/data/row_packing.h"
 #include "runtime/data/sample_order.h"
 
 namespace castor {
@@ -20,34 +22,13 @@ constexpr int32_t kPadding = 0;
 // Up to so large a file each line's labels are looked at.
 constexpr int64_t kLabelBytes = int64_t{1} << 30;
 
+// Some lines of a cache.
 class LineData : public DataSet {
  public:
   LineData(std::shared_ptr<const TokenCache> cache, const DataPart& part)
-      : cache_(std::move(cache)),
-        part_(part),
-        order_{.num_samples = part.end - part.begin,
-               .shuffle = part.shuffle,
-               .seed = part.seed} {}
+      : cache_(std::move(cache)), part_(part) {}
 
   int64_t sequence_length() const override { return part_.sequence_length; }
-  int64_t num_samples() const override { return order_.num_samples; }
-
-  absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
-                         int32_t* targets) const override {
-    const int64_t t = part_.sequence_length;
-    std::vector<int32_t> ids(t), labels(t);
-    for (int64_t b = 0; b < batch; ++b) {
-      const int64_t line = part_.begin + order_.At(first_position + b);
-      CASTOR_ASSIGN_OR_RETURN(
-          const int64_t count,
-          cache_->ReadLine(line, t, ids.data(), labels.data()));
-      const auto n = static_cast<size_t>(count);
-      FillFromRecord(absl::MakeConstSpan(ids).first(n),
-                     absl::MakeConstSpan(labels).first(n), t, tokens + b * t,
-                     targets + b * t);
-    }
-    return absl::OkStatus();
-  }
 
   absl::StatusOr<std::string> Check(int64_t, int64_t) const override {
     const TokenCacheFooter& footer = cache_->footer();
@@ -56,7 +37,7 @@ class LineData : public DataSet {
       which = absl::StrCat(" (", part_.begin, " to ", part_.end, " of ",
                            footer.lines, ")");
     }
-    return absl::StrCat(num_samples(), " lines", which, ", checksum ",
+    return absl::StrCat(part_.end - part_.begin, " lines", which, ", checksum ",
                         absl::Hex(footer.content_checksum));
   }
 
@@ -69,10 +50,115 @@ class LineData : public DataSet {
     return cache_->CountTokens(part_.begin, part_.end, part_.sequence_length);
   }
 
+ protected:
+  // Puts the first tokens of the part's line `index`, at most `most`, at the
+  // begin of `tokens`, and their targets, of which the last one has none, at
+  // that of `targets`. Returns how many.
+  absl::StatusOr<int64_t> ReadLine(int64_t index, int64_t most, int32_t* tokens,
+                                   int32_t* targets) const {
+    std::vector<int32_t> labels(static_cast<size_t>(most));
+    CASTOR_ASSIGN_OR_RETURN(
+        const int64_t count,
+        cache_->ReadLine(part_.begin + index, most, tokens, labels.data()));
+    std::copy_n(labels.data() + 1, count - 1, targets);
+    targets[count - 1] = kNoTarget;
+    return count;
+  }
+  // Pads a sample from its token `count` on.
+  void Pad(int64_t count, int32_t* tokens, int32_t* targets) const {
+    const int64_t t = part_.sequence_length;
+    std::fill(tokens + count, tokens + t, kPadding);
+    std::fill(targets + count, targets + t, kNoTarget);
+  }
+
  private:
   const std::shared_ptr<const TokenCache> cache_;
   const DataPart part_;
+};
+
+// Each line is a sample.
+class PaddedLines : public LineData {
+ public:
+  PaddedLines(std::shared_ptr<const TokenCache> cache, const DataPart& part)
+      : LineData(std::move(cache), part),
+        order_{.num_samples = part.end - part.begin,
+               .shuffle = part.shuffle,
+               .seed = part.seed} {}
+
+  int64_t num_samples() const override { return order_.num_samples; }
+
+  absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
+                         int32_t* targets) const override {
+    const int64_t t = sequence_length();
+    for (int64_t b = 0; b < batch; ++b, tokens += t, targets += t) {
+      CASTOR_ASSIGN_OR_RETURN(
+          const int64_t count,
+          ReadLine(order_.At(first_position + b), t, tokens, targets));
+      Pad(count, tokens, targets);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
   const SampleOrder order_;
+};
+
+// Lines share samples, as documents.
+class PackedLines : public LineData {
+ public:
+  PackedLines(std::shared_ptr<const TokenCache> cache, const DataPart& part,
+              RowPacking packing)
+      : LineData(std::move(cache), part), packing_(std::move(packing)) {}
+
+  int64_t num_samples() const override { return packing_.rows(); }
+
+  absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
+                         int32_t* targets) const override {
+    const int64_t t = sequence_length();
+    for (int64_t b = 0; b < batch; ++b, tokens += t, targets += t) {
+      int64_t at = 0;
+      for (const auto& [line, length] : packing_.RowAt(first_position + b)) {
+        CASTOR_ASSIGN_OR_RETURN(
+            const int64_t count,
+            ReadLine(line, length, tokens + at, targets + at));
+        CASTOR_CHECK(count == length);  // the cache does not change
+        at += count;
+      }
+      Pad(at, tokens, targets);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FillDocuments(int64_t first_position, int64_t batch,
+                             DocumentRange* documents) const override {
+    const auto t = static_cast<int32_t>(sequence_length());
+    for (int64_t b = 0; b < batch; ++b, documents += t) {
+      int32_t at = 0;
+      for (const auto& [_, length] : packing_.RowAt(first_position + b)) {
+        std::fill_n(documents + at, length, DocumentRange{at, at + length});
+        at += length;
+      }
+      // Padding sees nothing else, which costs least.
+      for (; at < t; ++at) documents[at] = {at, at + 1};
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Check(int64_t all,
+                                    int64_t sample) const override {
+    CASTOR_ASSIGN_OR_RETURN(const std::string lines,
+                            LineData::Check(all, sample));
+    return absl::StrCat(packing_.rows(), " rows of ", lines);
+  }
+
+  absl::StatusOr<SampleLengths> CountTokens() const override {
+    CASTOR_ASSIGN_OR_RETURN(SampleLengths lengths, LineData::CountTokens());
+    lengths.records = std::exchange(lengths.samples, packing_.rows());
+    return lengths;
+  }
+
+ private:
+  const RowPacking packing_;
 };
 
 }  // namespace
@@ -103,7 +189,19 @@ DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
                                "data.validation_fraction): it has ",
                                cache->footer().lines, " in all"));
             }
-            return std::make_unique<LineData>(cache, part);
+            if (!part.rows) return std::make_unique<PaddedLines>(cache, part);
+            if (part.end - part.begin > RowPacking::kMostRecords) {
+              return absl::InvalidArgumentError(absl::StrCat(
+                  "file \"", path, "\" has more records than can share rows (",
+                  RowPacking::kMostRecords, "): cut it into several files"));
+            }
+            CASTOR_ASSIGN_OR_RETURN(
+                std::vector<int32_t> lengths,
+                cache->Lengths(part.begin, part.end, part.sequence_length));
+            return std::make_unique<PackedLines>(
+                cache, part,
+                RowPacking(std::move(lengths), part.sequence_length,
+                           part.shuffle, part.seed));
           }};
 }
 

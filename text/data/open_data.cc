@@ -257,11 +257,17 @@ absl::Status DataOpener::AddFiles(absl::string_view key,
 
 absl::Status DataOpener::CheckPacking(const std::string& path,
                                       Packing packing) const {
-  if (data_.packing.value_or(packing) == packing) return absl::OkStatus();
+  const Packing asked = data_.packing.value_or(packing);
+  if (asked == packing) return absl::OkStatus();
+  if (packing == Packing::kNone && asked == Packing::kRows) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       packing == Packing::kDocuments
-          ? absl::StrCat("data.packing \"none\" has no meaning for file \"",
-                         path, "\", which is one run of tokens: leave it out")
+          ? absl::StrCat("data.packing \"",
+                         asked == Packing::kNone ? "none" : "rows",
+                         "\" has no meaning for file \"", path,
+                         "\", which is one run of tokens: leave it out")
           : absl::StrCat("data.packing \"documents\" has no meaning for file "
                          "\"",
                          path,
@@ -317,8 +323,9 @@ absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
 
 absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
                                                  const std::string& path) {
-  CASTOR_ASSIGN_OR_RETURN(const FoundRecords found,
-                          FindRecords(path, keys_, data_.format));
+  CASTOR_ASSIGN_OR_RETURN(
+      const FoundRecords found,
+      FindRecords(path, keys_, data_.format, data_.packing == Packing::kRows));
   const RecordFormat format = found.format;
   const LossOn loss_on = data_.loss_on.value_or(DefaultLossOn(format));
   CASTOR_RETURN_IF_ERROR(CheckLossOn(format, loss_on));
@@ -466,6 +473,7 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
       .encoding = kind == SourceKind::kTokenLines ? nullptr : &*encoding_,
       .keys = keys_,
       .examples = examples,
+      .tells_documents_apart = data_.packing == Packing::kRows,
       .vocabulary = options_.vocabulary,
       .threads = options_.threads,
       .progress = nullptr};

@@ -287,6 +287,20 @@ absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
   return lengths;
 }
 
+absl::StatusOr<std::vector<int32_t>> TokenCache::Lengths(int64_t begin,
+                                                         int64_t end,
+                                                         int64_t tokens) const {
+  std::vector<int32_t> lengths;
+  lengths.reserve(static_cast<size_t>(end - begin));
+  CASTOR_RETURN_IF_ERROR(
+      ForEachRecord(begin, end, /*stride=*/1, [&](const Record& record) {
+        lengths.push_back(
+            static_cast<int32_t>(std::min(tokens, record.tokens)));
+        return absl::OkStatus();
+      }));
+  return lengths;
+}
+
 // The labels of a line that count: how many there are among its first `tokens`
 // tokens, and the first one, wherever it is.
 absl::StatusOr<TokenCache::RecordLabels> TokenCache::LabelsOf(

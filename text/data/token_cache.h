@@ -49,6 +49,9 @@ class TokenCache {
   // to their first `tokens` tokens.
   absl::StatusOr<SampleLengths> CountTokens(int64_t begin, int64_t end,
                                             int64_t tokens) const;
+  // The same lines' lengths, in their order.
+  absl::StatusOr<std::vector<int32_t>> Lengths(int64_t begin, int64_t end,
+                                               int64_t tokens) const;
   // A cache of lines tells how many labels count of the first `tokens` tokens
   // of the lines [begin, end), those of a line's first token excepted, and how
   // many lines have none of them. It looks at every so many groups alone where

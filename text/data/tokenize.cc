@@ -174,9 +174,10 @@ absl::Status PieceTokenizer::Tokenize(const SourcePiece& piece,
   return ForEachLine(
       piece, [&](absl::string_view text, int64_t number) -> absl::Status {
         if (IsBlank(text)) return absl::OkStatus();
-        absl::Status status = is_example
-                                  ? ReadExample(text, *options_.examples, &line)
-                                  : ReadJsonLine(text, options_.keys, &line);
+        absl::Status status =
+            is_example ? ReadExample(text, *options_.examples, &line)
+                       : ReadJsonLine(text, options_.keys, &line,
+                                      options_.tells_documents_apart);
         if (status.ok() && line.has_ids == as_text) {
           status = absl::InvalidArgumentError(
               as_text
@@ -242,14 +243,22 @@ absl::Status PieceTokenizer::AddDocument(const std::string& text, int64_t line,
 absl::Status PieceTokenizer::AddTokens(const JsonLine& line, int64_t number,
                                        PieceTokens* out) const {
   std::vector<int32_t>& values = out->values;
-  out->lines.push_back({.tokens = static_cast<int64_t>(line.ids.size()),
-                        .has_labels = line.has_labels});
-  size_t begin = values.size();
-  values.insert(values.end(), line.ids.begin(), line.ids.end());
-  NoteLargest(begin, number, false, out);
-  begin = values.size();
-  values.insert(values.end(), line.labels.begin(), line.labels.end());
-  NoteLargest(begin, number, true, out);
+  const auto add = [&](const std::vector<int32_t>& from, int64_t begin,
+                       int64_t end, bool are_labels) {
+    const size_t at = values.size();
+    values.insert(values.end(), from.begin() + begin, from.begin() + end);
+    NoteLargest(at, number, are_labels, out);
+  };
+  std::vector<int64_t> starts = line.starts;
+  if (starts.empty()) starts = {0};
+  starts.push_back(static_cast<int64_t>(line.ids.size()));
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    out->lines.push_back(
+        {.tokens = starts[i + 1] - starts[i], .has_labels = line.has_labels});
+    add(line.ids, starts[i], starts[i + 1], /*are_labels=*/false);
+    if (!line.has_labels) continue;
+    add(line.labels, starts[i], starts[i + 1], /*are_labels=*/true);
+  }
   return absl::OkStatus();
 }
 
@@ -288,7 +297,8 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
 
 absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
                                          const RecordKeys& keys,
-                                         std::optional<RecordFormat> given) {
+                                         std::optional<RecordFormat> given,
+                                         bool tells_documents_apart) {
   CASTOR_ASSIGN_OR_RETURN(const auto reader,
                           SourceReader::Open(path, SourceCut::kLines));
   CASTOR_RETURN_IF_ERROR(reader->CheckContent().status());
@@ -303,7 +313,8 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
     if (found.format == RecordFormat::kText ||
         found.format == RecordFormat::kTokens) {
       JsonLine line;
-      CASTOR_RETURN_IF_ERROR(ReadJsonLine(text, keys, &line));
+      CASTOR_RETURN_IF_ERROR(
+          ReadJsonLine(text, keys, &line, tells_documents_apart));
       found.unused = std::move(line.unused);
       return found;
     }

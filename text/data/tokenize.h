@@ -38,7 +38,8 @@ struct FoundRecords {
 // and as SourceReader.
 absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
                                          const RecordKeys& keys,
-                                         std::optional<RecordFormat> given);
+                                         std::optional<RecordFormat> given,
+                                         bool tells_documents_apart = false);
 
 // Whether each record is a sample with labels, not part of a run of tokens.
 constexpr bool HasSamples(SourceKind kind) {
@@ -54,7 +55,9 @@ struct TokenizeOptions {
   const TextEncoding* encoding = nullptr;  // null with kTokenLines
   RecordKeys keys = {};                    // of kTextLines and kTokenLines
   const ExampleRules* examples = nullptr;  // of kExamples, null with others
-  int64_t vocabulary = 0;                  // the model's
+  // Of kTokenLines: each document of a line (ReadJsonLine) becomes a line.
+  bool tells_documents_apart = false;
+  int64_t vocabulary = 0;  // the model's
   int threads = 1;
   // Called now and then with how much of the source has been worked on.
   std::function<void(int64_t done_bytes, int64_t all_bytes)> progress;

@@ -27,8 +27,8 @@ constexpr absl::string_view kFrozen =
 constexpr absl::string_view kVocabulary =
     "a model has the tokens of its config.json";
 constexpr absl::string_view kSamples =
-    "a text's samples are full by themselves; lines are samples of their own "
-    "(docs/data.md)";
+    "a text's samples are full by themselves; data.packing \"rows\" lets "
+    "records share theirs (docs/data.md)";
 constexpr absl::string_view kTokens =
     "tokens are kept beside each file, or in data.cache";
 constexpr absl::string_view kWholeFile =
