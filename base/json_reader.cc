@@ -251,6 +251,24 @@ JsonReader JsonReader::Object(absl::string_view key) {
                     report_);
 }
 
+void JsonReader::Objects(absl::string_view key,
+                         absl::FunctionRef<void(JsonReader& object)> read) {
+  const Json* value = Raw(key);
+  if (value == nullptr) return;
+  if (!value->is_array()) return FailExpected(key, "a list of objects");
+  int64_t at = 0;
+  for (const Json& item : *value) {
+    const std::string name = absl::StrCat(key, "[", at++, "]");
+    if (!item.is_object()) {
+      Fail(name, absl::StrCat("expected an object {...}, found ",
+                              DescribeJson(item)));
+      continue;
+    }
+    JsonReader reader(&item, PathOf(name), report_);
+    read(reader);
+  }
+}
+
 bool JsonReader::Failed(absl::string_view key) const {
   return report_->HasErrorAt(PathOf(key));
 }

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/json_report.h"
@@ -91,6 +92,11 @@ class JsonReader {
   // Returns a reader of the object at `key`; of an empty one if it is absent,
   // null or no object (an error), so that its keys are known all the same.
   JsonReader Object(absl::string_view key);
+
+  // Reads a list of objects: calls `read` for each, whose path is "key[0]",
+  // "key[1]" and so on. Others than objects in it are errors.
+  void Objects(absl::string_view key,
+               absl::FunctionRef<void(JsonReader& object)> read);
 
   // Returns the value, or null if it is absent or null: for values that no
   // getter reads.

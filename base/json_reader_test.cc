@@ -170,6 +170,19 @@ TEST(JsonReader, RefusesWrongTypesOfOtherKinds) {
     EXPECT_THAT(MessageOf(bad, [&](JsonReader& r) { r.Bytes("k", &bytes); }),
                 HasSubstr("expected a size in bytes"));
   }
+  const auto read_objects = [&](JsonReader& r) {
+    r.Objects("k", [&](JsonReader& each) {
+      each.Bool("a", &flag);
+      each.RefuseUnknownKeys();
+    });
+  };
+  EXPECT_THAT(MessageOf(R"({"k": {}})", read_objects),
+              HasSubstr("k: expected a list of objects, found an object"));
+  EXPECT_EQ(
+      MessageOf(R"({"k": [{"a": 1}, 2, {"a": true}, {"b": 3}]})", read_objects),
+      "file: k[0].a: expected true or false, found 1\n"
+      "file: k[1]: expected an object {...}, found 2\n"
+      "file: k[3].b: unknown key; the known ones in k[3] are a");
   EXPECT_THAT(MessageOf(R"({"k": 1})", [&](JsonReader& r) { r.Object("k"); }),
               HasSubstr("k: expected an object {...}, found 1"));
   EXPECT_THAT(MessageOf("[]", [&](JsonReader&) {}),

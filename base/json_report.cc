@@ -19,10 +19,11 @@ namespace {
 // Nobody reads more, and documents may be hostile.
 constexpr size_t kMaxErrors = 50;
 
-// Whether `path` is `above`, or stands somewhere in the object at it.
+// Whether `path` is `above`, or stands somewhere in the object or list at it.
 bool IsAtOrBelow(absl::string_view path, absl::string_view above) {
   if (above.empty() || path == above) return true;
-  return absl::StartsWith(path, above) && path[above.size()] == '.';
+  if (!absl::StartsWith(path, above)) return false;
+  return path[above.size()] == '.' || path[above.size()] == '[';
 }
 
 bool AreRelated(absl::string_view a, absl::string_view b) {

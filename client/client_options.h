@@ -25,6 +25,7 @@ struct ClientParameter {
   int64_t elements = 0;
   bool trainable = true;
   double weight_decay = 0;
+  double lr_factor = 1;  // what each step's rate is multiplied by for it
 };
 
 struct ClientOptions {

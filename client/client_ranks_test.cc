@@ -372,6 +372,8 @@ TEST(ClientRanks, AreNotStartedWithOtherOptions) {
        [](Opened& o) { o.options.micro_batches = 2; }},
       {"parameters.w1.weight_decay is 0.1, on rank 0 0.0",
        [](Opened& o) { o.parameters[1].weight_decay = 0.1; }},
+      {"parameters.w1.lr_factor is 2.0, on rank 0 1.0",
+       [](Opened& o) { o.parameters[1].lr_factor = 2; }},
       {"parameters.w1.elements is 31, on rank 0 30",
        [](Opened& o) { o.parameters[1].elements = 31; }},
       {"parameters.w0.trainable is false, on rank 0 true",

@@ -20,9 +20,10 @@ Settings ClientSettings(const std::vector<ClientParameter>& parameters,
       options;
   Json of_parameters = Json::object();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [name, elements, trainable, weight_decay] = parameters[i];
+    const auto& [name, elements, trainable, weight_decay, lr_factor] =
+        parameters[i];
     of_parameters[name] = ParameterSettings(static_cast<int64_t>(i), elements,
-                                            trainable, weight_decay);
+                                            trainable, weight_decay, lr_factor);
   }
   Json settings = {
       {"type", DTypeName(dtype)},

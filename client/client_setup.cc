@@ -151,6 +151,7 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
                                 .weight_decay = {}};
   for (const ClientParameter& parameter : parameters) {
     optimizer.weight_decay.push_back(parameter.weight_decay);
+    optimizer.lr_factor.push_back(parameter.lr_factor);
   }
   CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
       {.threads = options_.threads,

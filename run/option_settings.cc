@@ -46,11 +46,12 @@ Json LossScaleSettings(const LossScaleOptions& scale) {
 }
 
 Json ParameterSettings(int64_t number, int64_t elements, bool trainable,
-                       double weight_decay) {
+                       double weight_decay, double lr_factor) {
   return {{"number", number},
           {"elements", elements},
           {"trainable", trainable},
-          {"weight_decay", weight_decay}};
+          {"weight_decay", weight_decay},
+          {"lr_factor", lr_factor}};
 }
 
 absl::Status AgreeOnSettings(Communicator& ranks, const Settings& mine) {

@@ -33,7 +33,8 @@ nlohmann::json LossScaleSettings(const LossScaleOptions& scale);
 
 // A parameter, whose place in the model is `number`.
 nlohmann::json ParameterSettings(int64_t number, int64_t elements,
-                                 bool trainable, double weight_decay);
+                                 bool trainable, double weight_decay,
+                                 double lr_factor);
 
 // `mine` of each rank: OK on all if they are the same, else on all ranks what
 // the lowest one has that rank 0 has not (CheckSameSettings).

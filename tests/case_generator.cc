@@ -231,6 +231,10 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   }
   c.masked = random.Chance(0.5);
   options.shape.documents = random.Chance(0.35);
+  const double factor = random.Pick({1.0, 1.0, 0.3, 5.0});
+  options.lr_factor = [=](const Parameter& parameter) {
+    return MatchesPattern("*weight", parameter.name) ? 1.0 : factor;
+  };
   return ReferenceOf(c);
 }
 
@@ -395,10 +399,11 @@ std::string Describe(const TrainingCase& c) {
           absl::StrJoin(o.planning.offloaded_blocks, " "), c.evaluate_after,
           c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
-          "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
+          "%s %s, clipping %g, decay %g (biases %g), lr %g %g (biases x %g)\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
           o.optimizer.gradient_clipping, o.weight_decay(weight),
-          o.weight_decay(bias), o.learning_rate(1), o.learning_rate(2)));
+          o.weight_decay(bias), o.learning_rate(1), o.learning_rate(2),
+          o.lr_factor(bias)));
   if (c.dtype == DType::kFloat16) {
     const LossScaleOptions& scale = o.loss_scale;
     absl::StrAppend(&text,

@@ -19,6 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "run/checkpoint/checkpoint.h"
 #include "run/checkpoint/run_identity.h"
+#include "run/config/parameter_groups.h"
 #include "run/optim/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
 
@@ -116,6 +117,14 @@ absl::Status CheckPatterns(const char* key,
   return absl::OkStatus();
 }
 
+std::vector<std::string> TrainedNames(const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) {
+    if (parameter->trainable) names.push_back(parameter->name);
+  }
+  return names;
+}
+
 absl::Status CheckTrainsSomething(const ModelConfig& model,
                                   const Parameters& parameters) {
   const bool some =
@@ -173,9 +182,10 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
                        .weight_decay = {}};
   options.max_skipped_steps = config.nonfinite_steps_to_end();
   options.weight_decay = [optimizer](const Parameter& parameter) {
-    return MatchesAnyPattern(optimizer.no_decay, parameter.name)
-               ? 0.0
-               : optimizer.weight_decay;
+    return NumbersOf(optimizer, parameter.name).weight_decay;
+  };
+  options.lr_factor = [optimizer](const Parameter& parameter) {
+    return NumbersOf(optimizer, parameter.name).lr_factor;
   };
   options.learning_rate = [scheduler = config.scheduler,
                            lr = optimizer.lr](int64_t step) {
@@ -226,6 +236,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
+  CASTOR_RETURN_IF_ERROR(CheckParameterGroups(
+      config.optimizer, TrainedNames(session->engine_->parameters())));
   if (!options.evaluate_only && !options.generation.has_value()) {
     CASTOR_RETURN_IF_ERROR(
         CheckTrainsSomething(config.model, session->engine_->parameters()));

@@ -7,12 +7,13 @@
 
 #include "base/annotate.h"
 #include "base/json_report.h"
-#include "base/name_pattern.h"
+#include "base/status_macros.h"
 #include "client/interface/client_status.h"
 #include "device/topology/memory_limits.h"
 #include "nlohmann/json.hpp"
 #include "run/config/config_text.h"
 #include "run/config/foreign/deepspeed.h"
+#include "run/config/parameter_groups.h"
 #include "run/gpu.h"
 #include "run/optim/lr_schedule.h"
 
@@ -88,18 +89,21 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                          .stream = place->stream,
                          .order = OrdererOf(*gpu)};
   }
+  std::vector<std::string> trained;
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
-    const bool decays =
-        !MatchesAnyPattern(config.optimizer.no_decay, parameter.name);
-    asked.parameters.push_back(
-        {.name = parameter.name,
-         .elements = parameter.elements,
-         .trainable = parameter.trainable != 0,
-         .weight_decay = parameter.weight_decay >= 0 ? parameter.weight_decay
-                         : decays ? config.optimizer.weight_decay
-                                  : 0.0});
+    const UpdateNumbers numbers = NumbersOf(config.optimizer, parameter.name);
+    asked.parameters.push_back({.name = parameter.name,
+                                .elements = parameter.elements,
+                                .trainable = parameter.trainable != 0,
+                                .weight_decay = parameter.weight_decay >= 0
+                                                    ? parameter.weight_decay
+                                                    : numbers.weight_decay,
+                                .lr_factor = numbers.lr_factor});
+    if (parameter.trainable != 0) trained.emplace_back(parameter.name);
   }
+  CASTOR_RETURN_IF_ERROR(
+      Annotate("config", CheckParameterGroups(config.optimizer, trained)));
   return asked;
 }
 

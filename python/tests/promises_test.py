@@ -17,6 +17,7 @@ from typing import Any
 
 import castor
 import torch
+from torch import nn
 
 from models import MAKERS, Case, vary
 
@@ -39,6 +40,18 @@ def config_of(micro_batches: int, bf16: bool, budget: int | None) -> dict[str, A
     }
 
 
+def draw_groups(rng: random.Random, model: nn.Module) -> list[dict[str, Any]]:
+    """Groups of parameters with rates of their own, as a configuration has them."""
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    if rng.random() < 0.5:
+        return []
+    chosen = rng.sample(names, min(len(names), rng.choice([1, 3, 8])))
+    groups: list[dict[str, Any]] = [{"params": chosen, "lr": rng.choice([0.0, 3e-2])}]
+    if rng.random() < 0.5 and len(chosen) < len(names):
+        groups.append({"params": ["*"], "weight_decay": 0.3})
+    return groups
+
+
 def placement(rng: random.Random) -> dict[str, Any]:
     """Settings of memory that may change no bit."""
     return {
@@ -50,7 +63,7 @@ def placement(rng: random.Random) -> dict[str, Any]:
 
 def train(
     case: Case, seed: int, micro_batches: int, bf16: bool, budget: int | None,
-    memory: dict[str, Any],
+    memory: dict[str, Any], groups: list[dict[str, Any]],
 ) -> tuple[list[bytes], int]:
     """The bits of all losses and parameters, and the device's peak."""
     # Freed memory of the device is overwritten, so that reading it shows; not
@@ -63,6 +76,7 @@ def train(
     model = vary(random.Random(seed), case.make()).train()
     config = config_of(micro_batches, bf16, budget)
     config["memory"].update(memory)
+    config["optimizer"]["groups"] = groups
     engine = castor.initialize(model, config)
     bits = []
     batches = iter(case.batches)
@@ -86,27 +100,33 @@ class Promises(unittest.TestCase):
             micro_batches = rng.choice([1, 1, 2, 3])
             bf16 = rng.random() < 0.3
             case = MAKERS[name](rng, STEPS * micro_batches)
-            what = f"{name} seed={seed} micro={micro_batches} bf16={bf16}"
-            expected, peak = train(case, seed, micro_batches, bf16, None, {})
+            groups = draw_groups(rng, vary(random.Random(seed), case.make()))
+            what = (
+                f"{name} seed={seed} micro={micro_batches} bf16={bf16} groups={groups}"
+            )
+            expected, peak = train(case, seed, micro_batches, bf16, None, {}, groups)
             budgets = [4 * peak, peak, 0]
             budgets += [int(2 * peak * rng.random() ** n) for n in (1, 2, 3)]
             for budget in budgets:
                 memory = placement(rng)
                 with self.subTest(f"{what} budget={budget} of {peak} {memory}"):
                     self.try_budget(
-                        case, seed, micro_batches, bf16, budget, memory, expected,
-                        must_train=budget == budgets[0],
+                        case, seed, micro_batches, bf16, budget, memory, groups,
+                        expected, must_train=budget == budgets[0],
                     )
 
     def try_budget(
         self, case: Case, seed: int, micro_batches: int, bf16: bool, budget: int,
-        memory: dict[str, Any], expected: list[bytes], must_train: bool,
+        memory: dict[str, Any], groups: list[dict[str, Any]], expected: list[bytes],
+        must_train: bool,
     ) -> None:
         # A refusal's budget does for the steps until then. A later one may have
         # longer inputs, and be refused in turn.
         for _ in range(len(case.batches) + 1):
             try:
-                bits, peak = train(case, seed, micro_batches, bf16, budget, memory)
+                bits, peak = train(
+                    case, seed, micro_batches, bf16, budget, memory, groups
+                )
             except castor.Refused as refused:
                 self.assertFalse(must_train, refused)
                 self.assertGreater(refused.smallest_device_budget_bytes, budget)

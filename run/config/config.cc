@@ -18,6 +18,7 @@
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
+#include "run/config/parameter_groups.h"
 #include "run/config/run_length.h"
 #include "run/optim/loss_scaler.h"
 
@@ -34,8 +35,6 @@ constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
-// Kernels have these rates in fp32, in which much more is infinite.
-constexpr DoubleRange kRate = {.min = 0, .max = 1e38};
 
 // One of the policies that a configuration may name. Who has read of another
 // one is told why it is not among them.
@@ -92,8 +91,8 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
   optimizer->lr_is_default = !params.Has("lr");
-  params.Double("lr", &optimizer->lr, kRate);
-  params.Double("weight_decay", &optimizer->weight_decay, kRate);
+  params.Double("lr", &optimizer->lr, kRateRange);
+  params.Double("weight_decay", &optimizer->weight_decay, kRateRange);
   double max_grad_norm = *gradient_clipping;
   params.Double("max_grad_norm", &max_grad_norm, {.min = 0});
   if (clips && max_grad_norm != *gradient_clipping) {
@@ -109,6 +108,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
     params.RefuseUnknownKeys();
   }
   reader.Strings("no_decay", &optimizer->no_decay);
+  if (!params.Failed("lr")) ReadParameterGroups(reader, optimizer);
   reader.RefuseUnknownKeys();
 }
 
@@ -406,7 +406,8 @@ void RefuseClients(JsonReader& root) {
 bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&
          a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
-         a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
+         a.weight_decay == b.weight_decay && a.no_decay == b.no_decay &&
+         a.groups == b.groups;
 }
 
 absl::string_view MetricName(BestMetric metric) {

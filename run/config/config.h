@@ -90,6 +90,17 @@ struct CheckpointConfig {
 inline constexpr double kDefaultRate = 1e-3;
 inline constexpr double kDefaultTunedRate = 2e-5;
 
+// Parameters that are updated with other numbers than the rest: an object of
+// optimizer.groups. One of `lr` and `weight_decay` is there.
+struct ParameterGroup {
+  std::vector<std::string> params;  // patterns of names (name_pattern.h)
+  std::optional<double> lr;         // absent: optimizer.params.lr
+  std::optional<double> weight_decay;
+
+  friend bool operator==(const ParameterGroup&,
+                         const ParameterGroup&) = default;
+};
+
 struct OptimizerConfig {
   // "type", a row of run/optim/optimizers.h, and what of "params" only that
   // optimizer has. Never null.
@@ -102,6 +113,10 @@ struct OptimizerConfig {
   double weight_decay = 0.01;  // absent: the row's
   // Patterns of names (name_pattern.h) of parameters that do not decay.
   std::vector<std::string> no_decay;
+  // A parameter is in the first one of which a pattern matches its name. At
+  // each step the rate of a group with `lr` stands to the schedule's as that
+  // does to the `lr` above. See parameter_groups.h.
+  std::vector<ParameterGroup> groups;
 
   friend bool operator==(const OptimizerConfig& a, const OptimizerConfig& b);
 };

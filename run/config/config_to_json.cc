@@ -4,6 +4,7 @@
 #include "nlohmann/json.hpp"
 #include "run/config/config.h"
 #include "run/config/config_names.h"
+#include "run/config/parameter_groups.h"
 
 namespace castor {
 namespace {
@@ -38,9 +39,14 @@ Ordered OptimizerJson(const OptimizerConfig& optimizer) {
   Ordered params = {{"lr", optimizer.lr},
                     {"weight_decay", optimizer.weight_decay}};
   params.update(optimizer.rule->Params());
-  return {{"type", std::string(optimizer.rule->name())},
-          {"params", std::move(params)},
-          {"no_decay", optimizer.no_decay}};
+  Ordered json = {{"type", std::string(optimizer.rule->name())},
+                  {"params", std::move(params)},
+                  {"no_decay", optimizer.no_decay}};
+  // Checkpoints that are older than this key do not have it.
+  if (!optimizer.groups.empty()) {
+    json["groups"] = ParameterGroupsJson(optimizer.groups);
+  }
+  return json;
 }
 
 Ordered SchedulerJson(const Schedule& scheduler) {

@@ -11,6 +11,10 @@
 
 namespace castor {
 
+// Learning rates and decays. Kernels have them in fp32, in which much more is
+// infinite.
+inline constexpr DoubleRange kRateRange = {.min = 0, .max = 1e38};
+
 // How long a configuration may say to wait, at most.
 inline constexpr double kMaxWaitSeconds = 1e9;
 

@@ -291,6 +291,9 @@ ChunkOptimizer::UpdateRanges ChunkOptimizer::RangesOf(ChunkId chunk) const {
                     .end = own.end,
                     .parameter = own.place,
                     .weight_decay = options_.weight_decay[id],
+                    .lr_factor = options_.lr_factor.empty()
+                                     ? 1.0
+                                     : options_.lr_factor[id],
                     .missed = missed_.empty() ? 0 : missed_[id]});
   }
   return ranges;

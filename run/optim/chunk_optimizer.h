@@ -56,6 +56,8 @@ struct OptimizerOptions {
   bool skips_not_finite = false;
   // Indexed by ParamId.
   std::vector<double> weight_decay;
+  // The same: what a step's rate is multiplied by. Empty: 1 for all.
+  std::vector<double> lr_factor = {};
 
   // Whether updates wait for all gradients' norm.
   bool needs_norm() const { return gradient_clipping > 0 || skips_not_finite; }

@@ -36,7 +36,7 @@ KernelRange MomentRange(const Options& options, const UpdateStep& step,
   KernelRange made;
   made.begin = range.begin;
   made.end = range.end;
-  made.hyper.lr = step.lr;
+  made.hyper.lr = step.lr * range.lr_factor;
   made.hyper.beta1 = options.betas[0];
   made.hyper.beta2 = options.betas[1];
   made.hyper.eps = options.eps;

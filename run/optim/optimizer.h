@@ -43,6 +43,7 @@ struct UpdateRange {
   int64_t end = 0;
   int64_t parameter = 0;  // its place among the chunk's
   double weight_decay = 0;
+  double lr_factor = 1;  // the parameter's rate is UpdateStep::lr times this
   // In how many updates before this one the parameter had no gradient. Its own
   // number of updates, t in bias corrections, is UpdateStep::number less these.
   int64_t missed = 0;

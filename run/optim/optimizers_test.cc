@@ -142,8 +142,8 @@ class OptimizerRows : public ::testing::TestWithParam<int> {
   };
   // A step of a parameter of which several ranks may have parts.
   void Update(const Optimizer& optimizer, int number,
-              const std::vector<Part>& parts) {
-    const UpdateStep step = {.number = number, .lr = 0.01};
+              const std::vector<Part>& parts, double lr = 0.01) {
+    const UpdateStep step = {.number = number, .lr = lr};
     std::vector<kernels::ExactSum> sums(optimizer.num_sums());
     for (const Part& part : parts) {
       std::vector<kernels::ExactSum> own(sums.size());
@@ -198,6 +198,25 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
       }
     }
   }
+}
+
+TEST_P(OptimizerRows, FactorOfARangeIsOneOfItsRate) {
+  const auto optimizer = Make();
+  Arrays factor(*optimizer, DType::kFloat32, false);
+  Arrays rate = factor, neither = factor;
+  for (int step = 1; step <= 2; ++step) {
+    for (Arrays* arrays : {&factor, &rate, &neither}) {
+      arrays->SetGradients(step);
+    }
+    const UpdateRange range = {.begin = 0, .end = 200, .weight_decay = 0.1};
+    UpdateRange with_factor = range;
+    with_factor.lr_factor = 4;
+    Update(*optimizer, step, {{{with_factor}, factor.View(0, 200)}});
+    Update(*optimizer, step, {{{range}, neither.View(0, 200)}});
+    Update(*optimizer, step, {{{range}, rate.View(0, 200)}}, /*lr=*/0.04);
+  }
+  EXPECT_TRUE(factor.SameStates(rate));
+  EXPECT_FALSE(factor.SameStates(neither));
 }
 
 TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {

@@ -35,10 +35,14 @@ struct TrainerOptions {
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
   // In fp16 it skips what is not finite, whatever is said here. The trainer
-  // fills in its weight_decay, from this:
+  // fills in its weight_decay and lr_factor, from these:
   OptimizerOptions optimizer;
   std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
     return 0.0;
+  };
+  // The same: what a step's rate is multiplied by for a parameter.
+  std::function<double(const Parameter&)> lr_factor = [](const Parameter&) {
+    return 1.0;
   };
   // Used if the engine computes in fp16.
   LossScaleOptions loss_scale;

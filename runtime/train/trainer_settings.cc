@@ -28,22 +28,22 @@ Json ShapeSettings(const StepShape& shape) {
 Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   // Ranks may have other threads, speeds and devices, and are stopped by
   // themselves. What tests alone give is not compared.
-  const auto& [shape, ranks, eval_batch, optimizer, weight_decay, loss_scale,
-               max_skipped_steps, learning_rate, memory, threads,
+  const auto& [shape, ranks, eval_batch, optimizer, weight_decay, lr_factor,
+               loss_scale, max_skipped_steps, learning_rate, memory, threads,
                bus_bytes_per_s, open_device, gpu_kernels, roofline,
                activation_checkpointing, admit_only, stop, planning,
                scribble_freed_memory] = options;
-  // The trainer fills in micro batches and decay.
+  // The trainer fills in micro batches and each parameter's numbers.
   const auto& [rule, gradient_clipping, micro_batches, skips_not_finite,
-               decay_by_id] = optimizer;
+               decay_by_id, lr_factor_by_id] = optimizer;
   Json memory_settings = MemorySettings(memory);
   memory_settings["activation_checkpointing"] =
       kActivationCheckpointings[static_cast<int>(activation_checkpointing)];
   Json parameters = Json::object();
   for (const auto& parameter : engine.parameters()) {
-    parameters[parameter->name] =
-        ParameterSettings(parameter->id.value, parameter->elements(),
-                          parameter->trainable, weight_decay(*parameter));
+    parameters[parameter->name] = ParameterSettings(
+        parameter->id.value, parameter->elements(), parameter->trainable,
+        weight_decay(*parameter), lr_factor(*parameter));
   }
   Json settings = {
       {"shape", ShapeSettings(shape)},

@@ -240,6 +240,7 @@ absl::Status Trainer::OpenDevice() {
   optimizer.micro_batches = options_.shape.micro_batches;
   for (const auto& parameter : engine_->parameters()) {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
+    optimizer.lr_factor.push_back(options_.lr_factor(*parameter));
   }
   CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(accumulate(), training->plan->side,
                                              std::move(optimizer)));

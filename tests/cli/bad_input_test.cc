@@ -251,6 +251,9 @@ TEST_F(BadInput, AsPatternThatMatchesNoParameter) {
                    {"model.frozen", "\"h.0.*\"", "transformer."});
   ExpectSetRefused("optimizer.no_decay=[\"*.bais\"]",
                    {"optimizer.no_decay", "\"*.bais\"", "transformer."});
+  ExpectSetRefused(
+      R"(optimizer.groups=[{"params": ["*.bais"], "lr": 1e-4}])",
+      {"optimizer.groups[0].params", "\"*.bais\"", "transformer."});
   ExpectSetRefused("model.frozen=[\"transformer.*\", \"lm_head.*\"]",
                    {"model.frozen", "\"lm_head.*\" matches no parameter"});
   ExpectSetRefused("model.frozen=[\"*.bias\", \"*.weight\"]",

@@ -67,10 +67,9 @@ constexpr ForeignKey kKeys[] = {
     {"HAL", "warmup_ratio", "scheduler.params.warmup_ratio", IfPositive},
     {"A", "cosine_min_lr_ratio cosine_constant_lr_ratio", "", Lacking,
      "\"cosine_with_min_lr\" has min_lr_rate"},
-    {"A", "lr_quadratic_warmup lr_groups", "", Lacking,
-     "a warm-up rises on a line, and all parameters have one rate"},
-    {"A", "embedding_lr embedding_lr_scale loraplus_lr_ratio", "", Lacking,
-     "all parameters have one rate"},
+    {"A", "lr_quadratic_warmup", "", Lacking, "a warm-up rises on a line"},
+    {"A", "lr_groups embedding_lr embedding_lr_scale loraplus_lr_ratio", "",
+     Lacking, "optimizer.groups has patterns of names and their rates"},
     // How long, and how much at once.
     {"HL", "num_train_epochs", "num_train_epochs", IfPositive},
     {"A", "num_epochs", "num_train_epochs", IfPositive},

@@ -1,0 +1,42 @@
+// Which numbers each parameter is updated with: "optimizer.params",
+// "optimizer.no_decay" and "optimizer.groups" of a configuration.
+#ifndef CASTOR_RUN_CONFIG_PARAMETER_GROUPS_H_
+#define CASTOR_RUN_CONFIG_PARAMETER_GROUPS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/json_reader.h"
+#include "run/config/config.h"
+
+namespace castor {
+
+// Reads "groups" of "optimizer", when its other keys have been read.
+void ReadParameterGroups(JsonReader& reader, OptimizerConfig* optimizer);
+
+// As ReadParameterGroups reads them.
+OrderedJson ParameterGroupsJson(const std::vector<ParameterGroup>& groups);
+
+// What one parameter is updated with.
+struct UpdateNumbers {
+  double weight_decay = 0;
+  double lr_factor = 1;  // of each step's learning rate
+};
+
+// What `optimizer` says of the parameter of this name: the first group that has
+// it, and optimizer.params where that says nothing. What matches no_decay does
+// not decay, in a group or not.
+UpdateNumbers NumbersOf(const OptimizerConfig& optimizer,
+                        absl::string_view name);
+
+// InvalidArgument: a pattern of a group matches none of `trained`, the names of
+// the parameters that are trained; or earlier groups have all that it matches.
+absl::Status CheckParameterGroups(const OptimizerConfig& optimizer,
+                                  absl::Span<const std::string> trained);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUN_CONFIG_PARAMETER_GROUPS_H_
