@@ -55,7 +55,7 @@ for _public in (
 
 if TYPE_CHECKING:
     from castor._trainer import Trainer as Trainer
-    from castor._trainer import wrap as wrap
+    from castor._wrap import wrap as wrap
 
 # TrainingArguments that are there already can name DeepSpeed's configuration.
 if "transformers.training_args" in sys.modules:
@@ -68,8 +68,12 @@ __version__ = (Path(__file__).parent / "VERSION").read_text().strip()
 
 def __getattr__(name: str) -> Any:
     # transformers is only imported by who wants its Trainer.
-    if name in ("Trainer", "wrap"):
-        from castor import _trainer
+    if name == "Trainer":
+        from castor._trainer import Trainer
 
-        return getattr(_trainer, name)
+        return Trainer
+    if name == "wrap":
+        from castor._wrap import wrap
+
+        return wrap
     raise AttributeError(f"module 'castor' has no attribute {name!r}")

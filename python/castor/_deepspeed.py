@@ -29,8 +29,12 @@ class DeepSpeedOptimizer(torch.optim.Optimizer):
 
     is_the_engines = True
 
-    def __init__(self, groups: list[dict[str, Any]], rate: float) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], factors: list[float], rate: float
+    ) -> None:
         super().__init__(groups, {"lr": rate})
+        self._factors = factors
+        self.show(rate)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         raise RuntimeError("castor: optimizer.step(): call engine.step()")
@@ -40,14 +44,23 @@ class DeepSpeedOptimizer(torch.optim.Optimizer):
 
     @property
     def rate(self) -> float:
-        """The learning rate, of which there is one for all groups."""
-        rates = {float(group["lr"]) for group in self.param_groups}
-        if len(rates) > 1:
-            _refuse(
-                f"groups of parameters have {len(rates)} learning rates",
-                "give all of them one",
-            )
-        return rates.pop()
+        """The learning rate of which each group's is a fixed multiple."""
+        rates = [float(group["lr"]) for group in self.param_groups]
+        first = next(i for i, factor in enumerate(self._factors) if factor > 0)
+        rate = rates[first] / self._factors[first]
+        for each, factor in zip(rates, self._factors):
+            if abs(each - rate * factor) > 1e-6 * rate * factor:
+                _refuse(
+                    f"a group of parameters has learning rate {each:g} where "
+                    f"{rate * factor:g} would stand to the others as at first",
+                    "let schedules scale all groups' rates alike",
+                )
+        return rate
+
+    def show(self, rate: float) -> None:
+        """Has the groups show the rates that follow from it."""
+        for group, factor in zip(self.param_groups, self._factors):
+            group["lr"] = rate * factor
 
 
 class ConfigSchedule:
@@ -130,8 +143,9 @@ class DeepSpeedEngine(Engine):
 
     def get_lr(self) -> list[float]:
         """The learning rate of the next update, for each group of parameters."""
-        rate = self.optimizer.rate if self._own_rates else self.learning_rate
-        return [rate] * len(self.optimizer.param_groups)
+        if not self._own_rates:
+            self._show_rate()
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_global_grad_norm(self) -> float | None:
         """As `gradient_norm`."""
@@ -160,8 +174,7 @@ class DeepSpeedEngine(Engine):
         return ended
 
     def _show_rate(self) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate
+        self.optimizer.show(self.learning_rate)
 
     def zero_grad(self) -> None:
         """Does nothing: backward leaves no gradients."""
@@ -219,14 +232,64 @@ def _section_of(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     for group in optimizer.param_groups:
         if group.get("amsgrad") or group.get("maximize"):
             _refuse("optimizer has amsgrad or maximize", "leave it out")
-        settings.append((float(group["lr"]), list(group["betas"]), group["eps"]))
+        settings.append((list(group["betas"]), group["eps"]))
     if any(each != settings[0] for each in settings):
         _refuse(
-            "groups of optimizer have other lr, betas or eps",
-            "give all of them the same",
+            "groups of optimizer have other betas or eps", "give all of them the same"
         )
-    rate, betas, eps = settings[0]
-    return {"type": kind, "params": {"lr": rate, "betas": betas, "eps": eps}}
+    betas, eps = settings[0]
+    return {"type": kind, "params": {"betas": betas, "eps": eps}}
+
+
+def _rate_of(group: Mapping[str, Any]) -> float | None:
+    """A group's learning rate before any schedule; None: it has none."""
+    rate = group.get("initial_lr", group.get("lr"))
+    return None if rate is None else float(rate)
+
+
+def _with_rates(
+    config: dict[str, Any], groups: list[dict[str, Any]], model: nn.Module
+) -> tuple[dict[str, Any], list[float]]:
+    """A configuration with the learning rates that groups of parameters have, and
+    what each group's rate is a multiple of the configuration's by."""
+    optimizer = config.get("optimizer") or {}
+    params = optimizer.get("params") or {} if isinstance(optimizer, dict) else None
+    given = [rate for group in groups if (rate := _rate_of(group)) is not None]
+    plain = [1.0] * len(groups)
+    if not given or not isinstance(params, dict):
+        return config, plain  # the engine says what is wrong
+    base = params.get("lr")
+    if base is None:
+        if len(given) < len(groups):
+            _refuse(
+                f"a group of model_parameters has lr {given[0]:g}, and another none",
+                "give the others one in the configuration's optimizer.params.lr",
+            )
+        base = next((rate for rate in given if rate > 0), 0.0)
+    elif not isinstance(base, (int, float)):
+        return config, plain
+    names = {id(p): name for name, p in model.named_parameters()}
+    rates = [base if (rate := _rate_of(group)) is None else rate for group in groups]
+    others = []
+    for group, rate in zip(groups, rates):
+        if rate == base:
+            continue
+        trained = [p for p in group["params"] if p.requires_grad]
+        if not all(id(p) in names for p in trained):
+            _refuse("a group has a parameter that is not the model's", "leave it out")
+        if trained:
+            others.append({"params": [names[id(p)] for p in trained], "lr": rate})
+    if others and optimizer.get("groups"):
+        _refuse(
+            "groups of parameters have learning rates, and the configuration has "
+            "optimizer.groups",
+            "leave one of them out",
+        )
+    section = {**optimizer, "params": {**params, "lr": base}}
+    if others:
+        section["groups"] = others
+    factors = [rate / base if base else 1.0 for rate in rates]
+    return {**config, "optimizer": section}, factors
 
 
 def _groups_of(parameters: Any, model: nn.Module) -> list[dict[str, Any]]:
@@ -244,11 +307,9 @@ def _groups_of(parameters: Any, model: nn.Module) -> list[dict[str, Any]]:
         if extra:
             _refuse(
                 f"a group of model_parameters has {', '.join(sorted(extra))}",
-                "groups may have weight_decay",
+                "groups may have lr and weight_decay",
             )
         groups.append({**group, "params": list(group["params"])})
-    if len({group["lr"] for group in groups if "lr" in group}) > 1:
-        _refuse("groups of model_parameters have other lr", "give all of them one")
     return groups
 
 
@@ -281,31 +342,6 @@ def _take_drop_last(config: Any, model: nn.Module) -> tuple[Any, str, bool]:
     return given, text_of(given, _WHO, model), drops is True
 
 
-def _with_rate(config: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """A configuration with the learning rate that groups of parameters have."""
-    rates = [float(group["lr"]) for group in groups if "lr" in group]
-    if not rates:
-        return config
-    optimizer = config.get("optimizer") or {}
-    params = optimizer.get("params") or {} if isinstance(optimizer, dict) else None
-    if not isinstance(params, dict):
-        return config  # the engine says what is wrong
-    given = params.get("lr")
-    if given is None and len(rates) < len(groups):
-        _refuse(
-            f"a group of model_parameters has lr {rates[0]}, and another none",
-            "give all of them one",
-        )
-    if given is not None and given != rates[0]:
-        _refuse(
-            f"groups of model_parameters have lr {rates[0]}, and the "
-            f"configuration's optimizer.params.lr is {given}",
-            "leave one of them out",
-        )
-    changed = {**params, "lr": rates[0]}
-    return {**config, "optimizer": {**optimizer, "params": changed}}
-
-
 def deepspeed_initialize(
     args: Any = None,
     model: nn.Module | None = None,
@@ -327,12 +363,11 @@ def deepspeed_initialize(
         args: may have `deepspeed_config`, or `deepscale_config`, a path.
         model: as for `initialize`.
         optimizer: torch.optim.AdamW or Adam over the model's parameters, or what
-            makes one of them: it says learning rate, betas, eps and the decay of
-            each group, in the place of the configuration's. A "scheduler" there
+            makes one of them: it says betas, eps, and the learning rate and the decay
+            of each group, in the place of the configuration's. A "scheduler" there
             is kept to.
-        model_parameters: those that are trained, or groups of them with
-            weight_decay; all by default. Groups may have lr, the same in all,
-            if the configuration has no other.
+        model_parameters: those that are trained, or groups of them with lr or
+            weight_decay; all by default.
         training_data: a data set, for the third result.
         lr_scheduler: PyTorch's, over `optimizer`, or what makes one of the
             optimizer that it is given, where the configuration has no schedule.
@@ -362,13 +397,19 @@ def deepspeed_initialize(
     if callable(optimizer) and not isinstance(optimizer, torch.optim.Optimizer):
         optimizer = optimizer(groups)
     whole: Any = config
+    factors = [1.0] * len(groups)
     if plain is None:
         plain = {}
     elif optimizer is not None:
-        whole = plain = {**plain, "optimizer": _section_of(optimizer)}
-    elif (with_rate := _with_rate(plain, groups)) is not plain:
-        tell_of_deepspeed(text)
-        whole = plain = with_rate
+        groups = [dict(group) for group in optimizer.param_groups]
+        section = {"optimizer": _section_of(optimizer)}
+        plain, factors = _with_rates({**plain, **section}, groups, model)
+        whole = plain
+    else:
+        with_rates, factors = _with_rates(plain, groups, model)
+        if with_rates is not plain:
+            tell_of_deepspeed(text)
+            whole = plain = with_rates
     has_schedule = bool(plain.get("scheduler") or plain.get("lr_scheduler_type"))
     if has_schedule and lr_scheduler is not None:
         _refuse(
@@ -376,8 +417,6 @@ def deepspeed_initialize(
             "releases of DeepSpeed differ in which of them they take",
             "leave one of them out",
         )
-    if optimizer is not None:
-        groups = [dict(group) for group in optimizer.param_groups]
     decays = {
         id(p): float(group["weight_decay"])
         for group in groups
@@ -395,7 +434,7 @@ def deepspeed_initialize(
     loader_settings = {"collate_fn": collate_fn, "drop_last": drops_last}
     try:
         return _complete(
-            engine, plain, groups, optimizer, training_data, lr_scheduler,
+            engine, plain, groups, factors, optimizer, training_data, lr_scheduler,
             loader_settings,
         )
     except BaseException:
@@ -425,6 +464,7 @@ def _complete(
     engine: DeepSpeedEngine,
     config: dict[str, Any],
     groups: list[dict[str, Any]],
+    factors: list[float],
     optimizer: Any,
     training_data: Any,
     lr_scheduler: Any,
@@ -441,10 +481,11 @@ def _complete(
         {"params": group["params"], "weight_decay": group.get("weight_decay", 0.0)}
         for group in groups
     ]
-    engine.optimizer = DeepSpeedOptimizer(seen, engine.learning_rate)
+    engine.optimizer = DeepSpeedOptimizer(seen, factors, engine.learning_rate)
     if optimizer is not None:
         engine.optimizer.param_groups = optimizer.param_groups
-        engine._show_rate()
+        if not engine._own_rates:
+            engine._show_rate()
     # PyTorch's schedules look there whether steps are taken.
     engine.optimizer._opt_called = True  # type: ignore[attr-defined]
     if lr_scheduler is None:

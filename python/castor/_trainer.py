@@ -17,6 +17,7 @@ from castor._trainer_config import (
     check_arguments,
     check_schedule,
     merged,
+    refuse,
     schedule_of,
 )
 from castor._zero_init import Config, active_config
@@ -47,10 +48,6 @@ _FOLDER = "castor"
 _SCHEDULE = "scheduler.pt"
 
 
-def _refuse(what: str, do: str) -> None:
-    raise ValueError(f"castor.Trainer: {what}; {do}")
-
-
 class _EngineOptimizer(torch.optim.Optimizer):
     """What a schedule and callbacks see: groups with learning rates. Its step is
     the engine's update."""
@@ -66,10 +63,10 @@ class _EngineOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         if closure is not None:
-            _refuse("optimizer.step with a closure", "call it without")
+            refuse("optimizer.step with a closure", "call it without")
         rates = {group["lr"] for group in self.param_groups}
         if len(rates) > 1:
-            _refuse(
+            refuse(
                 f"the schedule gives groups of parameters {len(rates)} learning "
                 "rates",
                 "give all of them one",
@@ -133,13 +130,13 @@ class Trainer(transformers.Trainer):
         if args is None:
             args = transformers.TrainingArguments(output_dir="tmp_trainer")
         if not isinstance(args, transformers.TrainingArguments):
-            _refuse(f"args is a {type(args).__name__}", "give arguments by their names")
+            refuse(f"args is a {type(args).__name__}", "give arguments by their names")
         if castor is None:
             castor = self._castor_given
         deepspeed = take_deepspeed(args)
         if deepspeed is not None:
             if castor is not None:
-                _refuse(
+                refuse(
                     "both castor=... and TrainingArguments' deepspeed are given",
                     "leave one of them out",
                 )
@@ -162,12 +159,12 @@ class Trainer(transformers.Trainer):
         given = dict(zip(names[3:], more), **named)
         super().__init__(model=model, args=args, **given)
         if self.optimizer is not None or self.lr_scheduler is not None:
-            _refuse(
+            refuse(
                 "optimizers=... gives an optimizer or a schedule of the program's own",
                 "leave it out: Castor updates parameters itself",
             )
         if self.optimizer_cls_and_kwargs is not None:
-            _refuse(
+            refuse(
                 "optimizer_cls_and_kwargs is given",
                 "leave it out: Castor updates parameters itself",
             )
@@ -179,14 +176,14 @@ class Trainer(transformers.Trainer):
         left out."""
         for name in ("create_optimizer", "training_step"):
             if getattr(type(self), name) is not getattr(Trainer, name):
-                _refuse(
+                refuse(
                     f"{type(self).__name__} overrides {name}",
                     "override compute_loss or create_scheduler instead",
                 )
         order = type(self).__mro__
         for above in order[order.index(Trainer) + 1 : order.index(transformers.Trainer)]:
             if "training_step" in vars(above):
-                _refuse(
+                refuse(
                     f"{above.__name__} has a training_step, which would not be called",
                     f"make the class by castor.wrap({above.__name__})",
                 )
@@ -206,16 +203,15 @@ class Trainer(transformers.Trainer):
             decays = self._decaying()
 
             def weight_decay(name: str, parameter: nn.Parameter) -> float | None:
-                if decays is None:
-                    return None
-                return float(self.args.weight_decay) if name in decays else 0.0
+                # The configuration's, which is the arguments', or its group's.
+                return None if decays is None or name in decays else 0.0
 
             engine = initialize(
                 self._module, self._castor_config, weight_decay=weight_decay
             )
             if engine.world_size != self.args.world_size:
                 engine.close(keep_values=True)
-                _refuse(
+                refuse(
                     f"there are {engine.world_size} ranks, and TrainingArguments "
                     f"knows of {self.args.world_size}",
                     "start all of them with torchrun",
@@ -351,7 +347,7 @@ class Trainer(transformers.Trainer):
         self._take_over()
         self.create_optimizer()
         if not isinstance(self.optimizer, _EngineOptimizer):
-            _refuse(
+            refuse(
                 f"{type(self).__name__} makes an optimizer of its own",
                 "leave create_optimizer out: Castor updates parameters itself",
             )
@@ -467,7 +463,7 @@ class Trainer(transformers.Trainer):
 
     def _check_saving(self) -> None:
         if self.args.load_best_model_at_end and self.args.save_only_model:
-            _refuse(
+            refuse(
                 "TrainingArguments has load_best_model_at_end and save_only_model",
                 "leave one of them out: the best model is loaded from the "
                 "engine's checkpoint",
@@ -485,7 +481,7 @@ class Trainer(transformers.Trainer):
     ) -> None:
         folder = os.path.join(resume_from_checkpoint, _FOLDER)
         if not os.path.isdir(folder):
-            _refuse(
+            refuse(
                 f"resume_from_checkpoint={resume_from_checkpoint} has no folder "
                 f"{_FOLDER}",
                 "resume from a checkpoint that castor.Trainer saved without "
@@ -512,87 +508,3 @@ class Trainer(transformers.Trainer):
         generator = torch.get_rng_state()
         self.engine.load_checkpoint(os.path.join(checkpoint, _FOLDER), changed=True)
         torch.set_rng_state(generator)
-
-
-class _Wrapped:
-    """What comes before a trainer in the classes of `wrap`; `Trainer` comes behind
-    it, so that the trainer's own methods reach the engine's."""
-
-    args: Any
-    engine: Engine
-    _module: nn.Module
-    _evaluated: Any
-
-    def __init__(self, *args: Any, castor: Config | None = None, **named: Any) -> None:
-        self._castor_given = castor
-        super().__init__(*args, **named)
-        if self.args.world_size > 1:
-            # What it gathers from the other ranks within a pass they may not come
-            # to, where one of them alone finds no memory.
-            _refuse(
-                f"{type(self).__name__} on {self.args.world_size} ranks",
-                "train on one, or use castor.Trainer",
-            )
-
-    def _check_overrides(self) -> None:
-        pass  # what the trainer overrides calls the engine's
-
-    def prediction_step(
-        self, model: nn.Module, inputs: Any, *more: Any, **named: Any
-    ) -> Any:
-        step = super().prediction_step  # type: ignore[misc]
-        mine = self._model_inputs(inputs)
-        return copied(self._evaluated(lambda: step(model, mine, *more, **named)), None)
-
-    def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
-        mine = self._model_inputs(inputs)
-        return self.engine.compute(lambda: function(mine, *more))
-
-    def _model_inputs(self, inputs: Any) -> Any:
-        """Inputs with those of the model's forward in the engine's type. Others
-        (advantages, a reference's log-probabilities) keep what they are."""
-        if not isinstance(inputs, dict):
-            return inputs
-        model: Any = self._module
-        if hasattr(model, "get_base_model"):
-            model = model.get_base_model()
-        forward = inspect.signature(model.forward).parameters
-        floats = {
-            name: value.to(self.engine._managed.dtype)
-            for name, value in inputs.items()
-            if name in forward
-            and isinstance(value, torch.Tensor)
-            and value.is_floating_point()
-        }
-        return {**inputs, **floats}
-
-
-def wrap(trainer: type) -> type:
-    """A subclass of a trainer (TRL's, or one's own subclass of
-    transformers.Trainer) whose model trains in managed memory, as `Trainer`'s.
-
-        trainer = castor.wrap(trl.DPOTrainer)(model, args=args, ..., castor=config)
-
-    It takes the trainer's arguments and, by its name, `castor`. A model beside
-    the one that is trained, such as a reference model, is not managed: it lies
-    in host memory as ever.
-
-    Args:
-        trainer: a subclass of transformers.Trainer, or that class.
-
-    Raises:
-        TypeError: `trainer` is none.
-    """
-    if not (isinstance(trainer, type) and issubclass(trainer, transformers.Trainer)):
-        raise TypeError(
-            f"castor: wrap({getattr(trainer, '__name__', trainer)}) wants a subclass "
-            "of transformers.Trainer"
-        )
-    if trainer is transformers.Trainer:
-        return Trainer
-    if issubclass(trainer, Trainer):
-        return trainer
-    doc = f"{trainer.__name__} whose model trains in managed memory."
-    return type(
-        f"Castor{trainer.__name__}", (_Wrapped, trainer, Trainer), {"__doc__": doc}
-    )

@@ -17,7 +17,8 @@ from castor._zero_init import Config, account_of, text_of
 _ADAMW = ("adamw_torch", "adamw_torch_fused")
 
 
-def _refuse(what: str, do: str) -> None:
+def refuse(what: str, do: str) -> None:
+    """Raises ValueError: what castor.Trainer cannot do, and what to do instead."""
     raise ValueError(f"castor.Trainer: {what}; {do}")
 
 
@@ -30,7 +31,7 @@ def check_arguments(args: Any) -> None:
     """
     optim = getattr(args.optim, "value", args.optim)
     if optim not in _ADAMW or args.optim_args:
-        _refuse(
+        refuse(
             f"TrainingArguments has optim={optim}"
             + (f" with optim_args={args.optim_args}" if args.optim_args else ""),
             "Castor updates parameters itself: with optim=adamw_torch, or, "
@@ -38,34 +39,34 @@ def check_arguments(args: Any) -> None:
         )
     for key in ("fp16_full_eval", "bf16_full_eval"):
         if getattr(args, key, False):
-            _refuse(
+            refuse(
                 f"TrainingArguments has {key}",
                 "leave it out: evaluations compute in the type of training",
             )
     if getattr(args, "fsdp", None):
-        _refuse(
+        refuse(
             "TrainingArguments has fsdp",
             "leave it out, since Castor manages the memory",
         )
     if getattr(args, "torch_compile", False):
-        _refuse(
+        refuse(
             "TrainingArguments has torch_compile",
             "leave it out, and compile parts of the model by module.compile()",
         )
     if getattr(args, "auto_find_batch_size", False):
-        _refuse(
+        refuse(
             "TrainingArguments has auto_find_batch_size",
             "leave it out: castor.Refused says what a batch takes",
         )
     known = args.world_size  # this joins them, which may set the other
     started = int(os.environ.get("WORLD_SIZE") or 1)
     if started != known:
-        _refuse(
+        refuse(
             f"this process is one of {started}, and TrainingArguments knows of {known}",
             "give it use_cpu=True: then transformers joins the processes over gloo",
         )
     if args.device.type != "cpu" or args.n_gpu > 1:
-        _refuse(
+        refuse(
             f"TrainingArguments puts the model on {args.device}",
             "give it use_cpu=True: Castor's PyTorch engine computes on the CPU",
         )
@@ -179,7 +180,7 @@ def merged(
             "max_grad_norm", args.max_grad_norm,
         )
     if _at(result, "optimizer.no_decay") is not None:
-        _refuse(
+        refuse(
             "optimizer.no_decay in Castor's configuration",
             "leave it out: castor.Trainer asks get_decay_parameter_names, as "
             "Trainer does",
@@ -208,7 +209,20 @@ def merged(
                 table[path[-1]] = wanted
             elif given != wanted:
                 _contradiction(".".join(path), given, argument, wanted)
+    if _logs_norms_without_clipping(result, args):
+        result["on_nonfinite_undo"] = True  # then updates wait for the norm
     return result, parts
+
+
+def _logs_norms_without_clipping(config: dict[str, Any], args: Any) -> bool:
+    """Trainer logs grad_norm also where it does not clip."""
+    strategy = getattr(args.logging_strategy, "value", args.logging_strategy)
+    return (
+        strategy != "no"
+        and not config.get("gradient_clipping")
+        and not args.fp16
+        and config.get("on_nonfinite_undo") is None
+    )
 
 
 def _remove(table: dict[str, Any], path: list[str]) -> None:
@@ -297,7 +311,7 @@ def schedule_of(parts: DeepSpeedParts, args: Any, steps: int) -> list[float]:
 
 
 def _contradiction(key: str, given: Any, argument: str, wanted: Any) -> None:
-    _refuse(
+    refuse(
         f"{key} is {json.dumps(given)} in Castor's configuration, and {argument} "
         f"is {json.dumps(wanted)} in TrainingArguments",
         f"make them equal, or leave {key} out",
@@ -320,7 +334,7 @@ def check_schedule(
         return
     kind = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
     if rates is None:
-        _refuse(
+        refuse(
             f"scheduler in Castor's configuration cannot be compared with "
             f"lr_scheduler_type={kind} in TrainingArguments",
             "leave scheduler out",
@@ -329,7 +343,7 @@ def check_schedule(
     for step in sorted(some):
         ours, theirs = run.scheduled_rate(step), rates(step)
         if abs(ours - theirs) > 1e-6 * max(abs(ours), abs(theirs)):
-            _refuse(
+            refuse(
                 f"scheduler in Castor's configuration has a learning rate of "
                 f"{ours:g} at step {step}, and lr_scheduler_type={kind} with "
                 f"warmup_steps={args.warmup_steps} in TrainingArguments has "

@@ -326,30 +326,71 @@ class DeepSpeedTest(unittest.TestCase):
                 config=PLAIN,
             )
 
-    def test_groups_of_parameters_say_the_rate(self) -> None:
-        def rate(*groups: dict[str, Any], **params: float) -> float:
+    def test_groups_of_parameters_have_rates_of_their_own(self) -> None:
+        def engine_of(
+            *groups: dict[str, Any], **params: float
+        ) -> castor.DeepSpeedEngine:
             model = gpt2()
             parameters = list(model.parameters())
             parts = [parameters[:3], parameters[3:]]
             config = {**PLAIN, "optimizer": {"type": "AdamW", "params": params}}
-            engine, *_ = castor.deepspeed_initialize(
+            return castor.deepspeed_initialize(
                 model=model, config=config,
                 model_parameters=[
                     {"params": part, **group} for part, group in zip(parts, groups)
                 ],
-            )
-            with engine:
-                return engine.get_lr()[0]
+            )[0]
 
-        self.assertEqual(rate({"lr": 0.5}, {"lr": 0.5}), 0.5)
-        self.assertEqual(rate({"lr": 0.5}, {}, lr=0.5), 0.5)
-        self.assertEqual(rate({}, {}, lr=0.25), 0.25)
-        with self.assertRaisesRegex(ValueError, "lr 0.5, .* optimizer.params.lr is 1"):
-            rate({"lr": 0.5}, {"lr": 0.5}, lr=1.0)
+        for groups, params, rates in (
+            (({"lr": 0.5}, {"lr": 0.5}), {}, [0.5, 0.5]),
+            (({"lr": 0.5}, {}), {"lr": 0.25}, [0.5, 0.25]),
+            (({}, {}), {"lr": 0.25}, [0.25, 0.25]),
+            (({"lr": 0.0}, {"lr": 0.5}), {}, [0.0, 0.5]),
+            (({"lr": 0.5}, {"lr": 0.5}), {"lr": 1.0}, [0.5, 0.5]),
+        ):
+            with engine_of(*groups, **params) as engine:
+                self.assertEqual(engine.get_lr(), rates)
         with self.assertRaisesRegex(ValueError, "has lr 0.5, and another none"):
-            rate({"lr": 0.5}, {})
-        with self.assertRaisesRegex(ValueError, "have other lr"):
-            rate({"lr": 0.5}, {"lr": 0.25})
+            engine_of({"lr": 0.5}, {})
+
+        def optimizer_of(model: Any) -> torch.optim.Optimizer:
+            parameters = list(model.parameters())
+            return torch.optim.AdamW(
+                [
+                    {"params": parameters[:3], "lr": 1e-2, "weight_decay": 0.2},
+                    {"params": parameters[3:8], "lr": 0.0},
+                    {"params": parameters[8:]},
+                ],
+                lr=1e-3,
+            )
+
+        def schedule_of(optimizer: Any) -> Any:
+            rise = [0.0, 0.25, 0.5, 1.0, 1.0]
+            return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: rise[i])
+
+        model, plain = gpt2(), gpt2()
+        own = optimizer_of(model)
+        engine, *_ = castor.deepspeed_initialize(
+            model=model, optimizer=own, lr_scheduler=schedule_of(own),
+            config={"train_batch_size": 2},
+        )
+        theirs = optimizer_of(plain)
+        again = schedule_of(theirs)
+        plain.train()
+        for batch in batches(4):
+            self.assertEqual(engine.get_lr(), again.get_last_lr())
+            engine.backward(engine(**batch).loss)
+            engine.step()
+            plain(**batch).loss.backward()
+            theirs.step()
+            again.step()
+            theirs.zero_grad()
+        self.assert_same(plain, engine.state_dict())
+        own.param_groups[2]["lr"] *= 2
+        engine.backward(engine(**next(iter(batches(1)))).loss)
+        with self.assertRaisesRegex(ValueError, "scale all groups' rates alike"):
+            engine.step()
+        engine.close()
 
     def test_a_loader_keeps_to_its_keys(self) -> None:
         for drops, count in ((True, 3), (False, 4)):
