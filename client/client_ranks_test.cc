@@ -93,6 +93,9 @@ absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
         return tried;
       }
     }
+    if (step == setting.ways.gives_values_at) {
+      CASTOR_RETURN_IF_ERROR(client.GiveValuesAgain());
+    }
     auto loss = client.Step(step, fails ? setting.fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.Step(step);
     if (absl::IsAborted(loss.status())) loss = client.Step(step);

@@ -110,6 +110,16 @@ absl::Status ClientRun::Evict(ChunkId chunk) {
   return store_->Drop(chunk);
 }
 
+absl::Status ClientRun::EvictAll() {
+  // What the device holds is where the last plan left it.
+  followed_ = nullptr;
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    CASTOR_RETURN_IF_ERROR(Told(Evict(ChunkId(i))));
+  }
+  return Await(device_->NowAll());
+}
+
 absl::Status ClientRun::Narrow(const std::vector<ParamId>& parameters) {
   std::vector<bool> wanted(layout_.num_chunks(), false);
   for (const ParamId id : parameters) {

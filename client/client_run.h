@@ -110,8 +110,9 @@ class ClientRun final : public ObservedRun {
   ClientRun(const ClientRun&) = delete;
   ClientRun& operator=(const ClientRun&) = delete;
 
-  // Between steps. `values` [elements]; its states become 0. All ranks call it
-  // together with the same `root`, whose values count: others may have null.
+  // Between steps, before the first and later. `values` [elements]; the
+  // optimizer's states stay, at first 0. All ranks call it together with the
+  // same `root`, whose values count: others may have null.
   absl::Status SetValues(ParamId parameter, const float* values, int root = 0);
   // Between steps: the masters of a trainable parameter, the values of a frozen
   // one, in `out` [elements]. All ranks call it together.
@@ -325,6 +326,9 @@ class ClientRun final : public ObservedRun {
   // Brings the chunks of these, and nothing else, to the device.
   absl::Status Narrow(const std::vector<ParamId>& parameters);
   absl::Status Evict(ChunkId chunk);
+  // Drains, and leaves no chunk on the device: their values are about to
+  // change.
+  absl::Status EvictAll();
   // Those for which the host has room.
   absl::Status MoveStatesToHost();
   // Keeps what this rank's step failed with.

@@ -197,9 +197,17 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
 absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
                                   int root) {
   const std::lock_guard lock(mutex_);
-  if (in_step() || steps_ > 0) {
-    return absl::FailedPreconditionError(
-        "values are given before the first step");
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError("values are given between steps");
+  }
+  if (CheckFilled().ok()) {  // there are others, which have been used
+    if (shared()) {
+      std::vector<RankReport> all;
+      CASTOR_RETURN_IF_ERROR(
+          Meet({.call = RankCall::kSetValues, .what = parameter.value}, &all));
+    }
+    CASTOR_RETURN_IF_ERROR(EvictAll());
   }
   const ChunkPlace place = layout_.place(parameter);
   const int64_t elements = layout_.parameter(parameter).elements;

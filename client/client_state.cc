@@ -27,13 +27,7 @@ absl::Status ClientRun::Restore(ParameterSource& source,
   CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kTakeCheckpoint,
                                           absl::StrCat("step ", state.step)));
   const std::lock_guard lock(mutex_);
-  // What the device holds is where the last plan left it.
-  followed_ = nullptr;
-  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    CASTOR_RETURN_IF_ERROR(Told(Evict(ChunkId(i))));
-  }
-  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  CASTOR_RETURN_IF_ERROR(EvictAll());
   optimizer_->ForgetBroken();
   optimizer_->SetMissedUpdates(state.missed_updates);
   absl::Status filled = FillChunks(parameters_, *store_, source);

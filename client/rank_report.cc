@@ -29,6 +29,8 @@ absl::string_view CallName(RankCall call) {
       return "begins a training step";
     case RankCall::kBeginEvaluation:
       return "begins an evaluation";
+    case RankCall::kSetValues:
+      return "gives a parameter values";
     case RankCall::kGetValues:
       return "asks for a parameter's values";
     case RankCall::kUse:

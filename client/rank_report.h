@@ -15,6 +15,7 @@ namespace castor {
 enum class RankCall : int64_t {
   kBeginTraining,
   kBeginEvaluation,
+  kSetValues,
   kGetValues,
   kUse,
   kChoose,  // whether to follow

@@ -7,7 +7,7 @@
  * batch and a step are over. It is given addresses of parameters for the time
  * until the next use.
  *
- *   castor_open, castor_set_values (each parameter once)
+ *   castor_open, castor_set_values (each parameter)
  *   for each step:
  *     castor_begin(run, training = 1)
  *     for each micro batch of the step:
@@ -148,9 +148,9 @@ int64_t castor_micro_batches(const castor_run* run);
 int castor_rank(const castor_run* run);       /* from 0 */
 int castor_world_size(const castor_run* run); /* how many ranks */
 
-/* `values`: `elements` fp32 numbers. On several ranks all call it with the same
- * `root`, a rank: its values count, and others may have null. All of them call
- * castor_get_values, too. */
+/* Between steps; optimizer states stay. `values`: `elements` fp32 numbers. On
+ * several ranks all call it with the same `root`, a rank: its values count, and
+ * others may have null. All of them call castor_get_values, too. */
 castor_status castor_set_values(castor_run* run, int64_t parameter,
                                 const float* values, int root);
 /* Between steps: the fp32 master copy of a trainable parameter, the stored

@@ -138,6 +138,8 @@ struct Ways {
   // finite; 0: none does. The try is an error, or it is `skipped`.
   int64_t tries_in_vain = 0;
   bool skipped = false;
+  // Before this step each parameter is given the values that it has; 0: none is.
+  int64_t gives_values_at = 0;
 
   bool gives_rate() const {
     return gives_rate_from < std::numeric_limits<int64_t>::max();
@@ -178,6 +180,7 @@ inline Ways RandomWays(std::mt19937& random, int64_t steps) {
   ways.expects_rate = random() % 2 == 0;
   if (random() % 2 == 0) ways.tries_in_vain = 1 + random() % steps;
   ways.skipped = random() % 2 == 0;
+  if (random() % 2 == 0) ways.gives_values_at = 1 + random() % steps;
   return ways;
 }
 
@@ -232,6 +235,15 @@ class Client {
   // Bytes that it takes for itself in each use of this step from now on.
   void TakeMore(int64_t bytes) { more_ = bytes; }
 
+  absl::Status GiveValuesAgain() {
+    for (size_t i = 0; i < model_.parameters.size(); ++i) {
+      std::vector<float> values(model_.parameters[i].elements);
+      const ParamId id(static_cast<int64_t>(i));
+      CASTOR_RETURN_IF_ERROR(run_->GetValues(id, values.data()));
+      CASTOR_RETURN_IF_ERROR(run_->SetValues(id, values.data()));
+    }
+    return absl::OkStatus();
+  }
   absl::Status SetValues() {
     for (size_t i = 0; i < model_.parameters.size(); ++i) {
       std::vector<float> values;

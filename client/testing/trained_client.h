@@ -62,6 +62,9 @@ inline absl::StatusOr<Outcome> Train(const Model& model,
         return tried;
       }
     }
+    if (step == ways.gives_values_at) {
+      CASTOR_RETURN_IF_ERROR(client.GiveValuesAgain());
+    }
     const bool fails = step == 3 || step == kSteps - 1;
     auto loss = client.QueueStep(step, fails ? fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);

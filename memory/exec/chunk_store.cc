@@ -348,9 +348,16 @@ absl::Status ChunkStore::Fill(
   CASTOR_ASSIGN_OR_RETURN(
       HostBlock staging,
       host_->Allocate(states_bytes(id), Category::kStaging, ChunkName(id)));
-  CASTOR_RETURN_IF_ERROR(fill(chunk.home.data(), ViewOf(id, staging.data())));
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  device_->Wait(StreamId::kDeviceToHost,
+                arena_->WaitToRead(chunk.device_states), tag);
+  const Fence read =
+      device_->Copy(StreamId::kDeviceToHost, tag, staging.data(),
+                    arena_->Pointer(chunk.device_states), states_bytes(id));
+  arena_->NoteRead(chunk.device_states, read);
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(read));
+  CASTOR_RETURN_IF_ERROR(fill(chunk.home.data(), ViewOf(id, staging.data())));
   device_->Wait(StreamId::kHostToDevice,
                 arena_->WaitToWrite(chunk.device_states), tag);
   const Fence done = device_->Copy(StreamId::kHostToDevice, tag,

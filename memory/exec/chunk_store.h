@@ -220,7 +220,8 @@ class ChunkStore {
 
   // Has `fill` write the home and the states of this rank's shard (a null view
   // for a frozen chunk) in host memory, then moves the states to their side:
-  // for initialisation and restoring. The payload must not be resident. Blocks.
+  // for initialisation and restoring. What it does not write stays. The payload
+  // must not be resident. Blocks.
   absl::Status Fill(
       ChunkId chunk,
       absl::FunctionRef<absl::Status(std::byte* home, const StateView& states)>

@@ -34,6 +34,13 @@ def _let_higher_order_operators_pass() -> None:
 
 
 @functools.cache
+def _keep_out_of_graphs() -> None:
+    """A compiled model's call goes by the engine before it comes to the graph:
+    torch.compile would look for something to compile there, too."""
+    torch._dynamo.trace_rules.add("castor")
+
+
+@functools.cache
 def _announce_graphs() -> None:
     """From now on inductor's graphs say what they read before they run."""
     from torch._inductor import output_code
@@ -81,6 +88,7 @@ def watch_compiled_code() -> None:
     _let_higher_order_operators_pass()
     if "torch._dynamo" not in sys.modules:
         return
+    _keep_out_of_graphs()
     _announce_graphs()
     callbacks = torch._dynamo.callback.callback_handler
     if _compiling_begins not in callbacks.start_callbacks:  # or reset() was called
@@ -90,8 +98,9 @@ def watch_compiled_code() -> None:
 
 def is_compiled(module: nn.Module) -> bool:
     """Whether it is what torch.compile(module) or module.compile() made."""
+    compiled = getattr(module, "_compiled_call_impl", None)
     return (
-        getattr(module, "_compiled_call_impl", None) is not None
+        getattr(compiled, "castor_before", compiled) is not None
         or type(module).__name__ == "OptimizedModule"
     )
 

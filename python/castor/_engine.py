@@ -14,8 +14,10 @@ import torch
 from torch import nn
 
 from castor import _checkpoint
-from castor._foreign import watch_optimizers
+from castor._compiled import watch_compiled_code
+from castor._foreign import watch_foreign
 from castor._gpu import Gpu, wants_gpu
+from castor._gpu_memory import show_in_torch_cuda
 from castor._inputs import call_with, loss_of
 from castor._launch import port_is_a_store
 from castor._library import shim
@@ -103,6 +105,8 @@ def make_engine(
         if refusal is not None:
             raise Refused(refusal) from None
         raise ValueError(each_line(error, "castor.initialize")) from None
+    if gpu is not None:
+        show_in_torch_cuda(run)
     sizes = [(n, p.numel(), p.requires_grad, decay) for n, p, decay in described]
 
     def foresee(uses: str) -> str:
@@ -116,7 +120,8 @@ def make_engine(
     try:
         engine._managed.adopt()
         take_over(engine._managed, engine._steps)
-        watch_optimizers()
+        watch_foreign()
+        watch_compiled_code()
         engine._steps.take_buffers()
         if sample_batch is not None:
             engine._steps.rehearse(sample_batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,7 +27,13 @@ def own(model: nn.Module, name: str) -> Any:
     if function is not None:
         return function.__get__(model)
     # nn.Module's attributes, or those of a wrapper such as PeftModel.
-    return None if name.startswith("__") else getattr(model, name, None)
+    return None if name.startswith("_") else getattr(model, name, None)
+
+
+def call_plainly(model: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """A call of the model that does not go through its engine."""
+    compiled = own(model, "_compiled_call_impl")
+    return (compiled or model._call_impl)(*args, **kwargs)
 
 
 class Managed:
@@ -96,6 +103,10 @@ class Managed:
             owner = owner_of(parameter)
             if owner == self.rank:
                 shim.bring_back(parameter)
+            if parameter.requires_grad and parameter._post_accumulate_grad_hooks is None:
+                # The run's hook calls what is in there before it takes a gradient;
+                # a hook that is registered later comes to these.
+                parameter._post_accumulate_grad_hooks = OrderedDict()
             self.run.adopt(number, parameter, owner or 0)
 
     @contextmanager

@@ -12,19 +12,22 @@ import torch
 from torch import nn
 
 from castor._library import shim
-from castor._managed import Managed, own
-from castor._state import save_pretrained
+from castor._managed import Managed, call_plainly, own
+from castor._state import load_state, save_pretrained
 from castor._steps import Steps
 
 
 def take_over(managed: Managed, steps: Steps) -> None:
     """From now on the methods of this instance that read or write parameters go
     through the engine. The model does not keep the engine, nor itself."""
-    model = managed.model
-    for name, work in _WORK.items():
-        if name == "__deepcopy__" or getattr(model, name, None) is not None:
-            # Not nn.Module's own way, which is for parameters and modules.
-            model.__dict__[name] = _Method(managed, steps, name, work)
+    for name in _WORK:
+        if name in _PLAIN or getattr(managed.model, name, None) is not None:
+            _take(managed, steps, name)
+
+
+def _take(managed: Managed, steps: Steps, name: str) -> None:
+    # Not nn.Module's own way, which is for parameters and modules.
+    managed.model.__dict__[name] = _Method(managed, steps, name, _WORK[name])
 
 
 def give_back(model: nn.Module) -> None:
@@ -70,9 +73,18 @@ class _Method:
         elif not shim.is_entered():
             return self._work(managed, steps, *args, **kwargs)
         method = own(model, self._name)
-        if method is None:  # __deepcopy__, of which few classes have their own
-            return _copied(model, *args)
+        if method is None:
+            return _PLAIN[self._name](model, *args, **kwargs)
         return method(*args, **kwargs)
+
+
+def _call(managed: Managed, steps: Steps, *args: Any, **kwargs: Any) -> Any:
+    return steps.compute(managed.model, args, kwargs)
+
+
+def _compile(managed: Managed, steps: Steps, *args: Any, **kwargs: Any) -> None:
+    own(managed.model, "compile")(*args, **kwargs)
+    _take(managed, steps, "_compiled_call_impl")  # it has put its own there
 
 
 def _state_dict(managed: Managed, steps: Steps, *args: Any, **kwargs: Any) -> Any:
@@ -83,13 +95,20 @@ def _state_dict(managed: Managed, steps: Steps, *args: Any, **kwargs: Any) -> An
         return method(*args, **kwargs)
 
 
-def _load_state_dict(managed: Managed, steps: Steps, *_: Any, **__: Any) -> Any:
-    raise RuntimeError(
-        "castor: load_state_dict of a model that an engine has: "
-        "engine.load_checkpoint takes a checkpoint of engine.save_checkpoint; for "
-        "other values engine.close(keep_values=True), load them into the model, and "
-        "initialize again"
-    )
+def _load_state_dict(
+    managed: Managed,
+    steps: Steps,
+    state_dict: Any,
+    strict: bool = True,
+    assign: bool = False,
+) -> Any:
+    if assign:
+        raise RuntimeError(
+            "castor: load_state_dict(assign=True) of a model that an engine has would "
+            "put other tensors in the place of its parameters: leave assign out"
+        )
+    with steps.alone():
+        return load_state(managed, state_dict, {"strict": strict})
 
 
 def _save_pretrained(
@@ -115,6 +134,11 @@ def _deepcopy(managed: Managed, steps: Steps, memo: dict[int, Any]) -> Any:
         return _copied(managed.model, memo)
 
 
+def _reduce(managed: Managed, steps: Steps, protocol: Any) -> Any:
+    """For pickle, and so torch.save: a plain model, in host memory."""
+    return _deepcopy(managed, steps, {}).__reduce_ex__(protocol)
+
+
 def _copied(model: nn.Module, memo: dict[int, Any]) -> Any:
     taken = {
         name: method
@@ -133,5 +157,15 @@ _WORK: dict[str, Callable[..., Any]] = {
     "load_state_dict": _load_state_dict,
     "save_pretrained": _save_pretrained,
     "generate": _generate,
+    # What nn.Module.__call__ calls, if it is there; compiled graphs of which the
+    # model is a part do not look at it.
+    "_compiled_call_impl": _call,
+    "compile": _compile,
     "__deepcopy__": _deepcopy,
+    "__reduce_ex__": _reduce,
+}
+# What the methods do that few classes have, where there is no engine.
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "_compiled_call_impl": call_plainly,
+    "__deepcopy__": _copied,
 }

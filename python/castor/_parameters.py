@@ -56,11 +56,6 @@ def _check_one(name: str, parameter: torch.Tensor, is_managed: bool) -> None:
             "only fp32, fp64, bf16 and fp16 can be managed: make it a buffer, "
             "or load the model without quantization",
         )
-    if parameter._post_accumulate_grad_hooks:
-        _refuse(
-            f"{what} has a hook of register_post_accumulate_grad_hook",
-            "remove it, since gradients do not stay in .grad",
-        )
 
 
 def _check_overlaps(tensors: list[tuple[str, torch.Tensor]]) -> None:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from castor._compiled import without_compiling
 from castor._inputs import call_with, copied, loss_of
 from castor._library import shim
-from castor._managed import Managed
+from castor._managed import Managed, call_plainly
 from castor._operators import reads_nothing, storage_of
 from castor._zero_init import Config, text_of
 
@@ -174,7 +174,7 @@ def foresee_budget(managed: Managed, args: Any, kwargs: Any) -> int | None:
     attributes = [dict(module.__dict__) for module in modules]
 
     def forward(batch: Any) -> Any:
-        output = managed.model(*batch[0], **batch[1])
+        output = call_plainly(managed.model, *batch[0], **batch[1])
         try:
             return loss_of(output)
         except ValueError:  # the loss is computed elsewhere

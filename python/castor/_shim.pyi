@@ -139,6 +139,10 @@ class Run:
     def values(self, number: int) -> Tensor:
         """A new fp32 tensor of the parameter's shape."""
 
+    def set_values(self, number: int, values: Tensor) -> None:
+        """Other values than it has, between steps; optimizer states stay. Rank 0's
+        count."""
+
     def save_checkpoint(
         self, directory: str, text: str, keep: int, keep_aside: int, lock: bool
     ) -> Checkpoint: ...

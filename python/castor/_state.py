@@ -30,6 +30,29 @@ def state_of(managed: Managed) -> dict[str, torch.Tensor]:
     return state
 
 
+def load_state(managed: Managed, state: Any, named: dict[str, Any]) -> Any:
+    """The model's own load_state_dict, with what else it is given. On several ranks
+    rank 0's values count. After an error parameters are as they were."""
+    values = [managed.run.values(i) for i in range(len(managed.parameters))]
+    before = [parameter.data for parameter in managed.parameters]
+    try:
+        for parameter, value in zip(managed.parameters, values):
+            parameter.data = value
+        versions = [parameter._version for parameter in managed.parameters]
+        result = own(managed.model, "load_state_dict")(state, **named)
+        written = [
+            i
+            for i, parameter in enumerate(managed.parameters)
+            if parameter._version != versions[i]
+        ]
+    finally:
+        for parameter, data in zip(managed.parameters, before):
+            parameter.data = data
+    for i in written:
+        managed.run.set_values(i, values[i])
+    return result
+
+
 def save_pretrained(
     managed: Managed, directory: str | os.PathLike[str], named: dict[str, Any]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 
 from castor._compiled import watch_compiled_code
+from castor._foreign import note_rate_is_given
 from castor._generation import generating_modules, meeting_at_each_token
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._gpu import move_buffers
@@ -198,7 +199,10 @@ class Steps:
             raise ValueError(
                 f"castor: learning_rate={learning_rate}: a finite number of 0 or more"
             )
-        rate = -1.0 if learning_rate is None else learning_rate
+        rate = -1.0
+        if learning_rate is not None:
+            rate = learning_rate
+            note_rate_is_given()
         self._inside(None, self._run.step, (rate,), {})
         self._micro_batch = 0
         self._end_step()

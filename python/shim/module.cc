@@ -176,6 +176,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
           [](Run& run, int64_t id) { return run.session->Values(id); },
           Release())
       .def(
+          "set_values",
+          [](Run& run, int64_t id, const at::Tensor& values) {
+            run.session->SetValues(id, values);
+          },
+          Release())
+      .def(
           "exchange",
           [](Run& run, const std::string& what, const std::string& text) {
             return run.session->Exchange(what, text);

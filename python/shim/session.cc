@@ -28,11 +28,25 @@ void DeleteManaged(void* context) {
   delete managed;
 }
 
+// Hands a gradient in when it has come, after the program's own hooks have seen
+// it in .grad.
 class GradientHook final : public torch::autograd::PostAccumulateGradHook {
  public:
-  GradientHook(std::shared_ptr<Session> session, int64_t id)
-      : session_(std::move(session)), id_(id) {}
-  void operator()(const at::Tensor&) override { session_->Accumulated(id_); }
+  using Own = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
+
+  GradientHook(std::shared_ptr<Session> session, int64_t id, Own own)
+      : session_(std::move(session)), id_(id), own_(std::move(own)) {}
+  void operator()(const at::Tensor& tensor) override {
+    if (own_ != nullptr) (*own_)(tensor);
+    session_->Accumulated(id_);
+  }
+  // The program's, of `hook`: null, one of its own, or an earlier engine's.
+  static Own OwnIn(Own hook) {
+    if (auto* earlier = dynamic_cast<GradientHook*>(hook.get())) {
+      return std::move(earlier->own_);
+    }
+    return hook;
+  }
   void compiled_args(
       torch::dynamo::autograd::CompiledNodeArgs&) const override {
     TORCH_CHECK(false,
@@ -44,6 +58,7 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
  private:
   std::shared_ptr<Session> session_;
   int64_t id_;
+  Own own_;
 };
 
 // The type that castor_dtype names.
@@ -200,8 +215,11 @@ void Session::Adopt(int64_t id, const at::Tensor& tensor, int root) {
   tensor.mutable_grad().reset();
   tensor.set_data(held);
   if (parameter.trainable) {
+    GradientHook::Own own = GradientHook::OwnIn(
+        std::move(torch::autograd::impl::post_acc_grad_hooks(tensor)));
     torch::autograd::impl::set_post_acc_grad_hooks(
-        tensor, std::make_unique<GradientHook>(shared_from_this(), id));
+        tensor, std::make_unique<GradientHook>(shared_from_this(), id,
+                                               std::move(own)));
   }
 }
 
@@ -378,6 +396,17 @@ at::Tensor Session::Values(int64_t id) {
   account_->Check(
       Core().get_values(Open(), id, values.mutable_data_ptr<float>()));
   return values;
+}
+
+void Session::SetValues(int64_t id, const at::Tensor& values) {
+  TORCH_CHECK(values.sizes() == at::IntArrayRef(parameters_[id].sizes),
+              "castor: parameter ", parameters_[id].name,
+              " has another shape than its new values");
+  const at::Tensor plain = values.detach().to(at::kFloat).contiguous();
+  account_->Check(
+      Core().set_values(Open(), id, plain.const_data_ptr<float>(), 0));
+  const at::Tensor tensor = TensorOf(id);
+  if (tensor.defined()) torch::autograd::impl::bump_version(tensor);
 }
 
 std::vector<std::string> Session::Exchange(const std::string& what,

@@ -96,6 +96,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Between steps. A new fp32 tensor with the parameter's shape.
   at::Tensor Values(int64_t id);
+  // Between steps, of a parameter that is managed: other values, rank 0's.
+  // Optimizer states stay.
+  void SetValues(int64_t id, const at::Tensor& values);
   // What every rank says to all.
   std::vector<std::string> Exchange(const std::string& what,
                                     const std::string& text);

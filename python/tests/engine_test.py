@@ -149,7 +149,7 @@ class Uses(unittest.TestCase):
                 lambda: model.a.weight.sum().item(),
                 lambda: model.a.weight.numpy(force=True),
                 lambda: model.a.weight.data_ptr(),
-                lambda: model(X),
+                lambda: model.a(X),
             ):
                 with self.assertRaisesRegex(RuntimeError, "a.(weight|bias)"):
                     read()

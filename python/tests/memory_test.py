@@ -9,11 +9,14 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 import weakref
+from typing import Any
 
 import castor
 import torch
 import transformers
+from castor import _gpu_memory
 from torch import nn
 
 from models import causal
@@ -181,6 +184,43 @@ class Memory(unittest.TestCase):
         )
         done = subprocess.run([sys.executable, "-c", program])
         self.assertEqual(done.returncode, 0)
+
+
+class TorchCuda(unittest.TestCase):
+    def test_figures_are_the_engines(self) -> None:
+        # As `initialize` on a GPU does it; what it shows is any run's.
+        changed: list[tuple[Any, str]] = [
+            (module, name)
+            for module in (torch.cuda, torch.cuda.memory)
+            for name in (
+                *_gpu_memory._RESETS, "memory_stats_as_nested_dict", "memory_snapshot",
+            )
+            if hasattr(module, name)
+        ]
+        for module, name in changed:
+            self.addCleanup(setattr, module, name, getattr(module, name))
+        with engine_of(Net(), budget=1 << 16) as engine:
+            _gpu_memory.show_in_torch_cuda(engine._run)
+            loss = engine(X)
+            self.assertEqual(torch.cuda.memory_allocated(), engine.claimed_bytes)
+            self.assertGreater(torch.cuda.memory_allocated(), 0)
+            engine.backward(loss)
+            engine.step()
+            peak = engine.summary()["device_peak_bytes"]
+            self.assertEqual(torch.cuda.max_memory_allocated(), peak)
+            self.assertEqual(torch.cuda.memory_reserved(), 1 << 16)
+            self.assertEqual(torch.cuda.max_memory_reserved(), 1 << 16)
+            self.assertEqual(torch.cuda.memory_stats()["num_ooms"], 0)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    torch.cuda.reset_peak_memory_stats()
+            self.assertEqual(len(told), 1)
+            self.assertIn("device_peak_bytes", str(told[0].message))
+            with self.assertRaisesRegex(RuntimeError, "engine.trace"):
+                torch.cuda.memory_snapshot()
+        self.assertEqual(torch.cuda.memory_allocated(), 0)
+        self.assertEqual(torch.cuda.max_memory_allocated(), 0)
 
 
 class Saving(unittest.TestCase):

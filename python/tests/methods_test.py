@@ -5,17 +5,27 @@ from __future__ import annotations
 import copy
 import gc
 import io
+import os
+import pickle
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
 import weakref
 from typing import Any
 
+import accelerate
 import castor
+import numpy as np
 import peft
 import torch
 import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 from promises_test import bytes_of, config_of
 from small import Net, X, bits, engine_of, one_step
@@ -80,8 +90,11 @@ class Methods(unittest.TestCase):
             copied(input_ids=IDS, labels=IDS).loss.backward()
             optimizer.step()
 
-            with self.assertRaisesRegex(RuntimeError, "engine.load_checkpoint takes"):
-                model.load_state_dict(state)
+            pickled = pickle.loads(pickle.dumps(model))
+            self.assertNotIn("state_dict", pickled.__dict__)
+            for name, value in pickled.state_dict().items():
+                self.assertTrue(torch.equal(value, state[name]), name)
+            pickled(input_ids=IDS, labels=IDS).loss.backward()
             self.assertEqual(bits(engine), before)
             step(engine)
             after = bits(engine)
@@ -89,7 +102,8 @@ class Methods(unittest.TestCase):
         for name, function in own.items():
             self.assertIs(getattr(model, name).__func__, function)
             self.assertNotIn(name, model.__dict__)
-        self.assertNotIn("__deepcopy__", model.__dict__)
+        for name in ("__deepcopy__", "__reduce_ex__", "_compiled_call_impl"):
+            self.assertNotIn(name, model.__dict__)
         with castor.initialize(gpt2(), config_of(1, bf16, None)) as engine:
             step(engine)
             step(engine)
@@ -100,6 +114,105 @@ class Methods(unittest.TestCase):
             for budget in (None, 60_000):
                 with self.subTest(bf16=bf16, budget=budget):
                     self.uses(bf16, budget)
+
+    def test_a_call_is_the_engines(self) -> None:
+        expected = None
+        for how in ("plain", "eager", "call", "compiled before", "compiled after"):
+            torch._dynamo.reset()
+            counter = CompileCounter()
+            model = gpt2()
+            if how == "compiled before":
+                model.compile(backend=counter)
+            with castor.initialize(model, config_of(1, False, 60_000)) as engine:
+                if how == "compiled after":
+                    model.compile(backend=counter)
+                called = engine if how == "plain" else model
+                losses = []
+                for _ in range(3):
+                    loss = called(input_ids=IDS, labels=IDS).loss
+                    losses.append(loss.item())
+                    engine.backward(loss)
+                    engine.step()
+                called.eval()
+                logits = called(input_ids=IDS).logits
+                self.assertFalse(logits.requires_grad)
+                result = [losses, logits.tolist(), bits(engine)]
+                self.assertFalse(engine._steps.in_step)
+                engine.train()
+                with self.assertRaisesRegex(RuntimeError, r"engine.backward\(loss\)"):
+                    model(input_ids=IDS, labels=IDS).loss.backward()
+            expected = expected or result
+            self.assertEqual(result, expected, how)
+            self.assertEqual(counter.frame_count > 0, how.startswith("compiled"))
+
+    def test_a_pipeline_generates(self) -> None:
+        vocabulary = {"[EOS]": 1, **{f"w{i}": i for i in range(2, 40)}}
+        words = Tokenizer(WordLevel(vocabulary, unk_token="w2"))
+        words.pre_tokenizer = Whitespace()
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=words, eos_token="[EOS]", pad_token="[EOS]"
+        )
+
+        def answers(model: nn.Module) -> list[Any]:
+            model.eval()
+            return [
+                transformers.pipeline(task, model=model, tokenizer=tokenizer)(
+                    "w3 w4 w5", **asked
+                )
+                for task, asked in (
+                    ("text-generation", {"max_new_tokens": 4, "do_sample": False}),
+                    ("feature-extraction", {}),
+                )
+            ]
+
+        model = gpt2()
+        with castor.initialize(model, config_of(1, False, 60_000)):
+            self.assertEqual(answers(model), answers(gpt2()))
+
+    def test_loading_a_state_is_that_of_torch(self) -> None:
+        torch.manual_seed(1)
+        other = {k: v.flip(0) for k, v in Net().state_dict().items()}
+        del other["a.bias"]
+        start = Net().state_dict()
+        plain = Net()
+        plain.load_state_dict(start)
+        optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-2, weight_decay=0.01)
+        for i in range(4):
+            if i == 2:
+                missing = plain.load_state_dict(other, strict=False)
+            plain(X).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        results: list[list[bytes]] = []
+        budget = None
+        for policy in ("auto", "cpu", "auto"):
+            model = Net()
+            model.load_state_dict(start)
+            config = config_of(1, False, budget)
+            config["memory"]["placement_policy"] = policy
+            with castor.initialize(model, config) as engine:
+                for i in range(4):
+                    if i == 2:
+                        self.assertEqual(
+                            model.load_state_dict(other, strict=False), missing
+                        )
+                        before = bits(engine)
+                        with self.assertRaisesRegex(RuntimeError, "a.bias"):
+                            model.load_state_dict({**start, "a.bias": torch.ones(3)})
+                        with self.assertRaisesRegex(RuntimeError, "leave assign out"):
+                            model.load_state_dict(other, assign=True)
+                        self.assertEqual(bits(engine), before)
+                        self.assertTrue(
+                            torch.equal(engine.state_dict()["a.weight"], other["a.weight"])
+                        )
+                    one_step(engine, X)
+                results.append(bits(engine))
+                budget = engine.summary()["smallest_device_budget_bytes"]
+                engine.close(keep_values=True)
+            for name, value in plain.state_dict().items():
+                ours = model.state_dict()[name]
+                self.assertTrue(torch.allclose(value, ours, atol=1e-6), name)
+            self.assertEqual(results[-1], results[0])
 
     def test_within_a_pass_are_the_models(self) -> None:
         with engine_of(Net()) as engine:
@@ -135,7 +248,142 @@ class Methods(unittest.TestCase):
                     self.assertTrue(torch.equal(read.state_dict()[name], expected[name]))
 
 
+class Hooks(unittest.TestCase):
+    def test_see_gradients_in_grad_and_may_change_them(self) -> None:
+        def steps(under: Any) -> tuple[list[dict[str, torch.Tensor]], Any]:
+            torch.manual_seed(3)
+            model = Net()
+            seen: list[dict[str, torch.Tensor]] = []
+
+            def halve(p: torch.Tensor) -> None:
+                assert p.grad is not None
+                p.grad.mul_(0.5)
+
+            def keep(name: str) -> Any:
+                return lambda p: seen[-1].update({name: p.grad.clone()})
+
+            model.a.weight.register_post_accumulate_grad_hook(halve)
+            run = under(model)
+            next(run)
+            for name, parameter in model.named_parameters():
+                parameter.register_post_accumulate_grad_hook(keep(name))
+            for _ in range(3):
+                seen.append({})
+                state = next(run)
+            run.close()
+            return seen, state
+
+        def plain(model: nn.Module) -> Any:
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)
+            yield
+            while True:
+                model(X).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                yield model.state_dict()
+
+        def engine(budget: int | None) -> Any:
+            def ours(model: nn.Module) -> Any:
+                with engine_of(model, budget=budget) as run:
+                    yield
+                    while True:
+                        one_step(run, X)
+                        assert all(p.grad is None for p in model.parameters())
+                        yield run.state_dict()
+
+            return ours
+
+        theirs, expected = steps(plain)
+        for budget in (None, 1 << 13):
+            seen, state = steps(engine(budget))
+            for mine, other in zip(seen, theirs):
+                self.assertEqual(set(mine), set(other))
+                for name, value in other.items():
+                    self.assertTrue(torch.allclose(mine[name], value, atol=1e-6), name)
+            for name, value in expected.items():
+                self.assertTrue(torch.allclose(state[name], value, atol=1e-6), name)
+
+    def test_stay_with_the_model(self) -> None:
+        model = Net()
+        calls: list[int] = []
+        model.a.weight.register_post_accumulate_grad_hook(lambda p: calls.append(1))
+        for _ in range(2):
+            with engine_of(model) as engine:
+                one_step(engine, X)
+                engine.close(keep_values=True)
+        model(X).backward()
+        self.assertEqual(len(calls), 3)
+
+
 class Foreign(unittest.TestCase):
+    def test_what_has_no_effect_is_told_once(self) -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        elsewhere = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+        other = torch.optim.lr_scheduler.StepLR(elsewhere, 1)
+        with engine_of(model) as engine, warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                engine.backward(engine(X))
+                elsewhere.step()
+                other.step()
+                for parameters in (list(model.parameters()), [torch.zeros(2)]):
+                    nn.utils.clip_grad_norm_(parameters, 1.0)
+                schedule.step()
+                engine.step()
+            ours = [w for w in told if str(w.message).startswith("castor: ")]
+            words = sorted(str(warning.message) for warning in ours)
+            self.assertEqual(len(words), 2, words)
+            self.assertIn("StepLR.step() does nothing", words[0])
+            self.assertIn("clip_grad_norm_ does nothing", words[1])
+            self.assertEqual({warning.filename for warning in ours}, {__file__})
+
+    def test_schedules_that_make_the_engines_rates_are_not_told_of(self) -> None:
+        # It is what a process does, so that it has one of its own.
+        program = """
+import warnings, torch, castor
+from small import Net, X, engine_of
+model = Net()
+schedule = torch.optim.lr_scheduler.StepLR(torch.optim.SGD(model.parameters(), 0.1), 1)
+warnings.simplefilter("error", UserWarning)
+warnings.filterwarnings("ignore", "Detected call of")
+with engine_of(model) as engine:
+    engine.backward(engine(X))
+    engine.step(learning_rate=schedule.get_last_lr()[0])
+    schedule.step()
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=os.path.dirname(__file__),
+            capture_output=True, text=True,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_accelerate_is_told_what_to_prepare(self) -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        accelerator = accelerate.Accelerator(cpu=True)
+        with engine_of(model) as engine:
+            for each in (model, optimizer):
+                with self.assertRaisesRegex(ValueError, "prepare the loader alone"):
+                    accelerator.prepare(each)
+            loader = accelerator.prepare(torch.utils.data.DataLoader(list(X)))
+            one_step(engine, next(iter(loader)))
+
+    def test_numpy_gets_copies_alone(self) -> None:
+        model = Net()
+        with engine_of(model) as engine, torch.no_grad():
+
+            def array(copies: bool) -> Any:
+                weight = model.a.weight.detach()
+                return np.asarray(weight.clone() if copies else weight)
+
+            for call in (array, lambda c: engine.compute(array, c)):
+                with self.assertRaises(RuntimeError):
+                    call(False)
+            expected = engine.state_dict()["a.weight"].numpy()
+            self.assertTrue((engine.compute(array, True) == expected).all())
+
     def test_optimizers_are_told_once(self) -> None:
         model = Net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

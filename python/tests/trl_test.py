@@ -152,6 +152,10 @@ class TrlTest(unittest.TestCase):
             }  # fmt: skip
 
         self.compare(trl.DPOTrainer, trl.DPOConfig, make)
+        # The trainer calls the model itself, between steps.
+        self.compare(
+            trl.DPOTrainer, trl.DPOConfig, make, precompute_ref_log_probs=True
+        )
 
     def test_a_reward_model(self) -> None:
         def make() -> dict[str, Any]:
