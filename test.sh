@@ -69,6 +69,7 @@ passed=0
 failed=0
 skipped=0
 failures=""
+times="set-up ${SECONDS} s, " # how long each part took
 
 # A log that is read later wants no moving progress bar.
 show=(--noshow_progress)
@@ -104,6 +105,7 @@ run_tests() {
   skipped=$((skipped + s))
   echo "test: ${name}: ${p} passed, ${f} failed, ${s} skipped" \
     "($((SECONDS - started)) s)"
+  times+="${name} $((SECONDS - started)) s, "
 }
 
 # Kernels are compiled for the oldest of the GPUs' architectures alone, in a sixth
@@ -123,6 +125,7 @@ run_python_tests() {
   passed=$((passed + p))
   failed=$((failed + f))
   echo "test: python: ${p} passed, ${f} failed ($((SECONDS - started)) s)"
+  times+="python $((SECONDS - started)) s, "
 }
 
 # Starts README's first command in a clean Debian 13, in the background and with
@@ -140,7 +143,6 @@ start_release_check() {
     folders=(--downloads "${cache}/trixie" --disk-cache "${cache}/trixie-bazel")
   fi
   echo "test: trixie: the first command of README in a clean Debian 13, meanwhile"
-  release_started="${SECONDS}"
   # It ends with this script, however that ends.
   setpriv --pdeathsig TERM nice -n 19 tools/check_release.sh --quick \
     "${folders[@]}" trixie >"${events}/trixie.log" 2>&1 </dev/null &
@@ -149,7 +151,7 @@ start_release_check() {
 
 # Waits for it, and counts it.
 count_release_check() {
-  local status=0 log="${events}/trixie.log"
+  local status=0 log="${events}/trixie.log" started="${SECONDS}"
   wait "${release_job}" || status=$?
   release_job=""
   sed -n 's/^check_release: trixie: /test: trixie: /p' "${log}"
@@ -167,7 +169,7 @@ count_release_check() {
       failures+=" status ${status}; see its output above"$'\n'
       ;;
   esac
-  echo "test: trixie: done ($((SECONDS - release_started)) s after its start)"
+  times+="waiting for trixie $((SECONDS - started)) s, "
 }
 
 if [[ "${quick}" -eq 1 ]]; then
@@ -223,6 +225,7 @@ else
   count_release_check
 fi
 
+echo "test: ${times}in all ${SECONDS} s"
 if [[ "${failed}" -gt 0 ]]; then
   echo "test: what failed:"
   printf '%s' "${failures}"

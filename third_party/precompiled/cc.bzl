@@ -149,7 +149,7 @@ def _with_headers(rule, precompiled, arguments, kind = None):
         target_compatible_with = arguments.get("target_compatible_with", []),
         deps = deps,
     )
-    rule(**dict(arguments, copts = [], srcs = [objects]))
+    rule(**dict(arguments, copts = [], srcs = [objects], deps = deps))
 
 def cc_library(precompiled = True, kind = None, **arguments):
     # No shared library, which //... asks for and nobody uses.

@@ -31,7 +31,8 @@ def compile_command(ctx, copts, context = None):
 
     Returns:
       A struct: command (the compiler and its options; neither source nor output),
-      env, toolchain (a depset of the files that the compiler is), is_clang.
+      env, toolchain (a depset of the files that the compiler is), is_clang, and for
+      cc_common's functions cc_toolchain and features.
     """
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
@@ -77,5 +78,7 @@ def compile_command(ctx, copts, context = None):
             variables = variables,
         ),
         toolchain = toolchain.all_files,
+        cc_toolchain = toolchain,
+        features = features,
         is_clang = "clang" in compiler,
     )

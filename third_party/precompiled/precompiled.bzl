@@ -21,17 +21,54 @@ _OF_CLANG = [
     "-fpch-instantiate-templates",
 ]
 
-def _headers(files):
+# Nor does any file compile again the functions that the headers define: they are in
+# an object file that is linked with whatever reads the headers. Where optimised code
+# takes in what it calls, that gains nothing.
+_FUNCTIONS_ONCE = "-fpch-codegen"
+
+def _headers(files, linking_context = None):
     return [
         DefaultInfo(files = depset(files)),
-        CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset(files),
-        )),
+        CcInfo(
+            compilation_context = cc_common.create_compilation_context(
+                headers = depset(files),
+            ),
+            linking_context = linking_context,
+        ),
     ]
+
+def _functions_of(ctx, compile, compiled):
+    """The linking context of the functions that a precompiled header defines."""
+    object = ctx.actions.declare_file(ctx.label.name + ".functions.o")
+    ctx.actions.run(
+        executable = compile.command[0],
+        arguments = compile.command[1:] +
+                    ["-c", compiled.path, "-o", object.path],
+        inputs = depset([compiled], transitive = [compile.toolchain]),
+        outputs = [object],
+        env = compile.env,
+        mnemonic = "CompileHeader",
+        progress_message = "Compiling " + compiled.short_path,
+    )
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        feature_configuration = compile.features,
+        cc_toolchain = compile.cc_toolchain,
+        compilation_outputs = cc_common.create_compilation_outputs(
+            pic_objects = depset([object]),
+        ),
+        disallow_dynamic_library = True,
+    )
+    return linking_context
 
 def _precompiled_header_impl(ctx):
     compile = compile_command(ctx, ctx.attr.copts)
     is_clang = compile.is_clang
+    functions_once = is_clang and "-O0" in ctx.attr.copts
+    options = []
+    if is_clang:
+        options = _OF_CLANG + ([_FUNCTIONS_ONCE] if functions_once else []) + ["-"]
     header = ctx.actions.declare_file(ctx.label.name + ".h")
     if is_clang:
         ctx.actions.write(header, "")
@@ -54,7 +91,7 @@ def _precompiled_header_impl(ctx):
         arguments = [ctx.file.src.path] + compile.command + [
             "-x",
             "c++-header",
-        ] + (_OF_CLANG + ["-"] if is_clang else [header.path]) + [
+        ] + (options or [header.path]) + [
             "-o",
             compiled.path,
         ],
@@ -62,7 +99,10 @@ def _precompiled_header_impl(ctx):
         mnemonic = "PrecompileHeader",
         progress_message = "Precompiling " + header.short_path,
     )
-    return _headers([header, compiled])
+    return _headers(
+        [header, compiled],
+        _functions_of(ctx, compile, compiled) if functions_once else None,
+    )
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
