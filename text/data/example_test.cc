@@ -234,7 +234,8 @@ TEST_F(ExampleTest, LearnsTheTurnsOfTheAssistant) {
   EXPECT_EQ(Learned(), "a_c_ef");
 }
 
-// Qwen 3's template is such a one: it keeps the thoughts of the last turn alone.
+// Qwen 3's template is such a one: it keeps the thoughts of the last turn
+// alone.
 TEST_F(ExampleTest, RefusesATemplateWhoseBeginsAreOthers) {
   const ChatEncoding last = Template(
       "{% for m in messages %}<{{ m.role }}>"
