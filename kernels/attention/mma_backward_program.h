@@ -77,17 +77,16 @@ struct AttentionMmaBackwardProgram {
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     block.Each([&](int t) {
-      if (t == 0) shared.number = Block::TakeNumber(turns.begun);
+      if (t != 0) return;
+      shared.number = Block::TakeNumber(turns.begun);
+      const int64_t head = turns.WorkOf(shared.number).kv_head;
+      shared.documents = of.BandOfKeys(head).documents;
     });
     const AttentionTurns::Work work = turns.WorkOf(shared.number);
     const int column = work.part * kColumns;
     const int begin = work.tile * kRows;
     auto now = AttentionSteps<kStep>::Of(
         of, work.kv_head, of.QueriesOf(work.kv_head, begin, kRows));
-
-    block.Each([&](int t) {
-      if (t == 0) shared.documents = of.BandOfKeys(work.kv_head).documents;
-    });
 
     const auto load_step = [&](int t, const AttentionSteps<kStep>& step,
                                int stage) {
