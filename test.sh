@@ -218,7 +218,8 @@ else
     //run/program:all //run/report:all \
     //runtime/train:all \
     //kernels/attention:turns_test //kernels/cuda:emulated_schedule_test \
-    //text/data:cached_tokens_test //text/data:tokenize_test \
+    //text/data:cached_tokens_test //text/data:streamed_data_test \
+    //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
 
   run_python_tests
