@@ -140,7 +140,7 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   std::vector<int32_t> tokens(static_cast<size_t>(length));
   std::vector<int32_t> targets(tokens.size());
   CASTOR_RETURN_IF_ERROR(data.FillBatch(0, 1, tokens.data(), targets.data()));
-  // Of a row that samples share, the first one.
+  // Where samples share a row, the first one is shown.
   std::vector<DocumentRange> documents(tokens.size());
   CASTOR_RETURN_IF_ERROR(data.FillDocuments(0, 1, documents.data()));
   const auto first = static_cast<size_t>(documents[0].end);

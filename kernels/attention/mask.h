@@ -41,8 +41,8 @@ struct AttentionBand {
   int64_t queries = 0;
   int64_t keys = 0;
   AttentionMask mask;
-  // Of each position of the sample, which then has as many keys as queries and
-  // a causal mask; null: the sample is one document.
+  // The document of each position of the sample, which then has as many keys as
+  // queries and a causal mask. Null: the sample is one document.
   const DocumentRange* documents = nullptr;
 
   // Query i sees the keys [FirstKey(i), EndKey(i)), and key j is seen by the

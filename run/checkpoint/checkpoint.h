@@ -30,8 +30,8 @@ struct RunState {
   int64_t samples = 0;  // of training data consumed
   int64_t seed = 0;
   BestState best = {};  // of a run that evaluates
-  // Of a run whose data are streamed: where its reader was, an object of JSON
-  // (StreamedSet::BookmarkAt); else "".
+  // Where the reader of streamed data was, an object of JSON
+  // (StreamedSet::BookmarkAt). "": the run's data are not streamed.
   std::string stream = {};
 };
 

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<int64_t>> DocumentStarts(
     return bad("has ", count, " values, and input_ids ", tokens);
   }
   std::vector<int64_t> starts;
-  // Of kNumbers: each document's, and where it begins.
+  // Each document's number and where it begins, for kNumbers.
   std::vector<std::pair<int64_t, int64_t>> numbers;
   int64_t sum = 0;
   for (int64_t i = 0; i < count; ++i) {

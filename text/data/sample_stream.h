@@ -28,9 +28,9 @@ namespace castor {
 
 struct StreamedFile {
   std::string path;
-  // Of text and records. What it points to is the stream's owner's.
+  // How texts and records are read. The stream's owner keeps what it points to.
   TokenizeOptions tokenize = {};
-  // Of a file of tokens; else null.
+  // The tokens, where the file has tokens; else null.
   std::shared_ptr<const TokenSource> tokens = nullptr;
   // What stands after the file's tokens where another file's follow; -1:
   // nothing does.
@@ -129,12 +129,12 @@ class SampleStream {
   absl::Status failed_;  // what comes after parts_
   std::deque<Part> parts_;
 
-  // Of runs: tokens, of which those before run_begin_ are given.
+  // The run's tokens; those before run_begin_ were given already.
   std::vector<int32_t> run_;
   int64_t run_begin_ = 0;
   std::deque<Mark> marks_;
 
-  // Of records: what of parts_.front() is given.
+  // How many lines and values of parts_.front() were given, for records.
   int64_t line_ = 0, value_ = 0;
 
   // Samples and tokens of this pass, as far as it was read from its begin.

@@ -21,7 +21,7 @@ struct SampleCounts {
 // Not thread-safe while samples are added.
 class SampleWindow {
  public:
-  // Of samples of T = `length` tokens.
+  // The window's samples have T = `length` tokens.
   explicit SampleWindow(int64_t length) : length_(length) {}
 
   // Room for so many samples and values, so that memory is not moved as they
@@ -38,7 +38,7 @@ class SampleWindow {
   int64_t size() const { return static_cast<int64_t>(samples_.size()); }
   int64_t num_values() const { return static_cast<int64_t>(values_.size()); }
   const SampleCounts& counts() const { return counts_; }
-  // Of the sample that was added last.
+  // The counts of the sample that was added last.
   const SampleCounts& last() const { return last_; }
 
   // tokens [T], targets [T] of the sample that was added as `index`.

@@ -32,7 +32,7 @@ namespace {
 
 // Up to this size all of a file is read to know whether it has changed.
 constexpr int64_t kReadWholeBytes = int64_t{64} << 20;
-// Of a larger one, so many parts of so many bytes.
+// So many parts of a larger file are read, each of so many bytes.
 constexpr int64_t kParts = 256;
 constexpr int64_t kPartBytes = int64_t{1} << 14;
 // The next window is read while less than this share of one is waiting.

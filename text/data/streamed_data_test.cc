@@ -231,7 +231,7 @@ TEST_F(StreamedDataTest, HasTheCachesOrderWhereAWindowHoldsAllOfAFile) {
   EXPECT_EQ(Read(*streamed.train, 0, count), Read(*cached.train, 0, count));
 }
 
-// Of files of several pieces, so that places lie within them.
+// The files have several pieces, so that places lie within them.
 TEST_F(StreamedDataTest, GoesOnFromABookmarkWithTheSameSamples) {
   const std::vector<std::vector<std::string>> cases = {
       {Write("a.jsonl", Texts("a", 6'000)), Write("b.jsonl", Texts("b", 50))},

@@ -8,7 +8,6 @@ import {
 } from './hash';
 import {Header} from './header';
 import {helpDialog} from './help';
-import {Keys} from './keys';
 import {layout} from './layout';
 import {Model} from './model';
 import {applyTheme} from './palette';
@@ -22,8 +21,7 @@ export class App {
   readonly timeline: Timeline;
   readonly tables: Tables;
   readonly header: Header;
-  readonly rangeBar: RangeBar;
-  readonly keys = new Keys(this);
+  readonly rangeBar = new RangeBar();
   state: State;
   hits: (Hits|null)[] = [];
   /** Whose tables and whose search hits are shown. */
@@ -58,7 +56,6 @@ export class App {
         this.keepLink();
       },
     });
-    this.rangeBar = new RangeBar((key) => this.keys.press(key));
     this.header = new Header(loaded.views, loaded.ranks, {
       rank: (rank) => this.showRank(rank),
       query: (text) => this.search(text),

@@ -10,6 +10,7 @@ import {DataError} from './data';
 import {h} from './dom';
 import {clip} from './format';
 import {decodeState} from './hash';
+import {Keys} from './keys';
 import {applyTheme} from './palette';
 import {parse} from './parse';
 
@@ -66,7 +67,9 @@ async function start(): Promise<void> {
     const names = loaded.views.map((view) => clip(view.source, 80));
     document.title = `${names.join(' / ')} – castor trace`;
     const app = new App(loaded, root);
-    app.keys.listen();
+    const keys = new Keys(app);
+    keys.listen();
+    app.rangeBar.press = (key) => keys.press(key);
     window.castorViewer = app;
   } catch (error) {
     fail(root, error);

@@ -6,15 +6,17 @@ export class RangeBar {
   readonly element: HTMLElement;
   private readonly name = h('span', {class: 'shown', role: 'status'});
   private readonly all: HTMLElement;
+  /** What a button calls with the key that it stands for. */
+  press: (key: string) => void = () => {};
 
-  constructor(press: (key: string) => void) {
+  constructor() {
     const button = (key: string, text: string, what: string) => h('button', {
       type: 'button', title: `${what} (${key})`, 'aria-label': what,
-      click: () => press(key),
+      click: () => this.press(key),
     }, text);
     this.all = h('button', {
       type: 'button', title: 'from a typical step to all of them, and back (0)',
-      click: () => press('0'),
+      click: () => this.press('0'),
     });
     this.element = h(
         'div', {class: 'range', role: 'toolbar', 'aria-label': 'Shown range'},
