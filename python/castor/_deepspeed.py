@@ -46,8 +46,10 @@ class DeepSpeedOptimizer(torch.optim.Optimizer):
     def rate(self) -> float:
         """The learning rate of which each group's is a fixed multiple."""
         rates = [float(group["lr"]) for group in self.param_groups]
-        first = next(i for i, factor in enumerate(self._factors) if factor > 0)
-        rate = rates[first] / self._factors[first]
+        found = [
+            each / factor for each, factor in zip(rates, self._factors) if factor > 0
+        ]
+        rate = found[0] if found else 0.0
         for each, factor in zip(rates, self._factors):
             if abs(each - rate * factor) > 1e-6 * rate * factor:
                 _refuse(

@@ -350,6 +350,9 @@ class DeepSpeedTest(unittest.TestCase):
         ):
             with engine_of(*groups, **params) as engine:
                 self.assertEqual(engine.get_lr(), rates)
+        # No group's rate tells which one it is a multiple of.
+        with engine_of({"lr": 0.0}, {"lr": 0.0}, lr=0.25) as engine:
+            self.assertEqual(engine.optimizer.rate, 0.0)
         with self.assertRaisesRegex(ValueError, "has lr 0.5, and another none"):
             engine_of({"lr": 0.5}, {})
 
