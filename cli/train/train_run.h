@@ -1,0 +1,83 @@
+// A run of castor train on one rank, from its first step to its last line: it
+// trains, evaluates, saves, and reports.
+#ifndef CASTOR_CLI_TRAIN_TRAIN_RUN_H_
+#define CASTOR_CLI_TRAIN_TRAIN_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/live/live_run.h"
+#include "cli/run/session.h"
+#include "cli/train/progress.h"
+#include "cli/train/report.h"
+#include "cli/train/run_checkpoints.h"
+#include "cli/train/train_command.h"
+#include "device/comm/communicator.h"
+#include "run/config/config.h"
+#include "run/report/run_trace.h"
+
+namespace castor::cli {
+
+// Writes a summary, if one was asked for: if `path` is not "".
+absl::Status WriteSummary(const std::string& path, const std::string& text);
+
+// `status`, if it is an error, as one of the user's, about this option.
+absl::Status AsUsersError(absl::string_view option, const absl::Status& status);
+
+// How what failed with `status` ended: a run that came to no step and has
+// something that the user is to mend was refused.
+const char* EndedBy(const absl::Status& status, bool came_to_a_step);
+
+// What it is given must outlive it.
+class TrainRun {
+ public:
+  TrainRun(const TrainArguments& arguments, RunCheckpoints& checkpoints,
+           Session& session)
+      : arguments_(arguments),
+        session_(session),
+        config_(session.config()),
+        checkpoints_(checkpoints),
+        ranks_(session.trainer().communicator()),
+        first_(ranks_ == nullptr || ranks_->rank() == 0),
+        progress_(&config_, &report_, first_ ? TerminalColumns() : 0) {}
+
+  // The exit code. *has_summary: whether the run's summary is written, if one
+  // was asked for.
+  absl::StatusOr<int> Run(bool* has_summary);
+
+ private:
+  absl::Status Begin();
+  absl::Status Loop();
+  absl::Status End();
+  void JudgeEnd();
+  absl::Status Evaluate();
+  absl::Status Saving(absl::FunctionRef<absl::Status()> save);
+  bool InOrderAfter(const absl::Status& failed);
+  absl::Status EndInOrder(const absl::Status& why);
+  void TellOfData();
+  void TakeReports();
+  void TellOfTrace();
+  bool EndsEarly() const;
+
+  const TrainArguments& arguments_;
+  Session& session_;
+  const Config& config_;
+  RunCheckpoints& checkpoints_;
+  Communicator* const ranks_;  // null: one rank
+  const bool first_;           // rank 0, who speaks for all
+  std::unique_ptr<RunTrace> trace_;
+  bool told_of_trace_ = false;
+  std::unique_ptr<LiveRun> live_;
+  RunReport report_;
+  int64_t first_step_ = 0;  // of the state that the run begins with
+  Progress progress_;
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_TRAIN_TRAIN_RUN_H_
