@@ -16,7 +16,7 @@ readonly kRoot="${1:?usage: check_layers.sh ROOT}"
 cd "${kRoot}"
 
 # Link names like bazel-bin lead to copies of the same sources.
-find . -name '.*' ! -name . -prune -o -type l -prune -o -type f \
+find . -path ./out -prune -o -name '.*' ! -name . -prune -o -type l -prune -o -type f \
   \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o \
   -name '*.inc' \) -print |
   sed 's|^\./||' | sort >"${TMPDIR:-/tmp}/layers.$$"
