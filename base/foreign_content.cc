@@ -26,7 +26,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kKnown[] = {
     {Raw("BZh91AY"), "is compressed by bzip2: unpack it (bunzip2)"},
     {Raw("PK\x03\x04"),
      "is a zip archive (NumPy's .npz and PyTorch's files are, too): unpack it"},
-    {Raw("PAR1"), "is a Parquet file: write its rows as JSON lines"},
+    {Raw("PAR1"), "is a Parquet file: give it a name that ends in .parquet"},
     {Raw("ARROW1\0\0"), "is an Arrow file: write its rows as JSON lines"},
     {Raw("\x89HDF\r\n\x1a\n"), "is an HDF5 file"},
     {Raw("%PDF-"), "is a PDF"},

@@ -279,13 +279,6 @@ absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
                                              const std::string& path) {
   const SourceContent content = ContentByName(path);
   if (content == SourceContent::kUnknown) {
-    if (absl::EndsWith(path, ".parquet")) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "file \"", path,
-          "\" is a Parquet file, which is not read: write its rows as JSON "
-          "lines (pandas.read_parquet(FILE).to_json(\"rows.jsonl\", "
-          "orient=\"records\", lines=True))"));
-    }
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path, "\" ends in none of ", kDataEndings));
   }

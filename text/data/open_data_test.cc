@@ -313,8 +313,8 @@ TEST_F(OpenDataTest, OnlyLooksWhereItIsAsked) {
 TEST_F(OpenDataTest, RefusesOtherFiles) {
   EXPECT_THAT(Error(Data(Write("a.tsv", "a,b")), Options()),
               AllOf(HasSubstr(".txt"), HasSubstr(".jsonl"), HasSubstr(".bin")));
-  EXPECT_THAT(Error(Data(Write("a.parquet", "PAR1")), Options()),
-              HasSubstr("is a Parquet file, which is not read"));
+  EXPECT_THAT(Error(Data(Write("a.parquet", "{\"text\": \"a\"}")), Options()),
+              HasSubstr("is no Parquet file, as which it is named"));
   EXPECT_THAT(Error(Data(Write("a.jsonl", "")), Options()),
               HasSubstr("is empty"));
   EXPECT_THAT(Error(Data(Write("a.txt", "")), Options("model")),

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "run/config/data_config.h"
+#include "text/data/parquet_rows.h"
 #include "text/data/record_lines.h"
 #include "text/data/text_cut.h"
 
@@ -47,9 +48,13 @@ absl::Status NamedStatus(const std::string& path, const absl::Status& status) {
 std::unique_ptr<SourceBytes> OpenBytes(const std::string& path, int fd,
                                        int64_t size_bytes, SourceCut cut,
                                        int64_t* taken) {
+  const SourceContent content = ContentByName(path);
+  if (cut == SourceCut::kLines && content == SourceContent::kRows) {
+    return RowsOfParquet(fd, size_bytes, taken);
+  }
   auto bytes = BytesOfFile(fd, size_bytes, UnpackName(path).compression, taken);
   if (cut == SourceCut::kText) return bytes;
-  switch (ContentByName(path)) {
+  switch (content) {
     case SourceContent::kList:
       return LinesOfList(std::move(bytes));
     case SourceContent::kTable:
@@ -64,6 +69,7 @@ std::unique_ptr<SourceBytes> OpenBytes(const std::string& path, int fd,
 SourceContent ContentByName(absl::string_view path) {
   const UnpackedName unpacked = UnpackName(path);
   if (HasTokensByName(path)) return SourceContent::kTokens;
+  if (absl::EndsWith(path, ".parquet")) return SourceContent::kRows;
   static constexpr std::pair<absl::string_view, SourceContent> kEnds[] = {
       {".txt", SourceContent::kText},
       {".jsonl", SourceContent::kLines},
@@ -76,10 +82,15 @@ SourceContent ContentByName(absl::string_view path) {
 }
 
 absl::string_view PlaceWord(absl::string_view path) {
-  const SourceContent content = ContentByName(path);
-  return content == SourceContent::kList || content == SourceContent::kTable
-             ? "record"
-             : "line";
+  switch (ContentByName(path)) {
+    case SourceContent::kList:
+    case SourceContent::kTable:
+      return "record";
+    case SourceContent::kRows:
+      return "row";
+    default:
+      return "line";
+  }
 }
 
 struct SourceReader::Hash {
@@ -217,10 +228,13 @@ absl::StatusOr<absl::string_view> SourceReader::CheckContent() const {
     had += static_cast<size_t>(*n);
   }
   head.resize(had);
+  const bool has_rows = ContentByName(path_) == SourceContent::kRows;
+  if (has_rows && IsParquet(head)) return "";
   const absl::string_view page = WebPage(head);
   absl::string_view is = ForeignContent(head);
   if (is.empty()) is = WideText(head);
   if (is.empty() && cut_ == SourceCut::kLines) is = page;
+  if (is.empty() && has_rows) is = "is no Parquet file, as which it is named";
   if (is.empty()) return page;
   return absl::InvalidArgumentError(absl::StrCat(Named(path_), is));
 }

@@ -20,16 +20,18 @@ enum class SourceContent : uint8_t {
   kLines,    // .jsonl: records, one a line
   kList,     // .json: a list of records (record_lines.h)
   kTable,    // .csv: records, after a row that names their keys (the same)
+  kRows,     // .parquet: records (parquet_rows.h)
   kTokens,   // .bin, .npy: tokens, not compressed
   kUnknown,  // anything else
 };
 SourceContent ContentByName(absl::string_view path);
 // The ends of names that it knows, for messages.
 inline constexpr absl::string_view kDataEndings =
-    ".txt, .jsonl, .json, .csv (these also with .gz or .zst), .bin or .npy";
+    ".txt, .jsonl, .json, .csv (these also with .gz or .zst), .parquet, .bin "
+    "or .npy";
 
 // What a message calls the things by whose numbers it names a place in the
-// file at `path`: "line", or "record" where it is none by the line.
+// file at `path`: "line", or "record" or "row" where it is none by the line.
 absl::string_view PlaceWord(absl::string_view path);
 
 // What tells whether a file is still the one that was read.
@@ -43,8 +45,9 @@ struct SourceStamp {
 // How a file is cut into pieces.
 enum class SourceCut : uint8_t {
   kText,   // as text_cut.h says
-  kLines,  // whole lines; all lines but the last end with '\n'. Those of a list
-           // and of a table are as record_lines.h makes them
+  kLines,  // whole lines; all lines but the last end with '\n'. Those of a
+           // list, a table and rows are as record_lines.h and parquet_rows.h
+           // make them
 };
 
 // Lines may be so long, so that what is read at once is bounded.
@@ -81,7 +84,8 @@ class SourceReader {
 
   // False: there is no more. InvalidArgument: a line longer than
   // max_line_bytes, with its number; or what the file is made of cannot be
-  // unpacked or made lines of (source_bytes.h, record_lines.h). DataLoss: the
+  // unpacked or made lines of (source_bytes.h, record_lines.h,
+  // parquet_rows.h). DataLoss: the
   // disk cannot read the file, or it is not as long as it was.
   absl::StatusOr<bool> Next(SourcePiece* piece);
 

@@ -2,22 +2,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/test_files.h"
 
 namespace castor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class SourceReaderTest : public testing::Test {
@@ -133,6 +138,84 @@ std::string Zstd(const std::string& text) {
   ZSTD_freeCCtx(context);
   packed.resize(size);
   return packed;
+}
+
+// Rows of Parquet come from a Python with pyarrow (python/tests/parquet_test.py
+// has a real one); here a shell's script stands for it.
+class RowsTest : public testing::Test {
+ protected:
+  RowsTest() { WriteFile(Path(), "PAR1 and more"); }
+  ~RowsTest() override { unsetenv("CASTOR_PYTHON"); }
+  std::string Path() const { return directory_.path() + "/a.parquet"; }
+  void PythonIs(const std::string& script) {
+    const std::string path = directory_.path() + "/python";
+    WriteFile(path, "#!/bin/sh\n" + script);
+    ASSERT_EQ(chmod(path.c_str(), 0700), 0);
+    setenv("CASTOR_PYTHON", path.c_str(), 1);
+  }
+  std::unique_ptr<SourceReader> Open() const {
+    auto reader = SourceReader::Open(Path(), SourceCut::kLines);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->CheckContent().value(), "");
+    return *std::move(reader);
+  }
+  std::string Error() const {
+    SourcePiece piece;
+    const auto more = Open()->Next(&piece);
+    EXPECT_EQ(more.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(more.status().message());
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+TEST_F(RowsTest, GivesWhatThePythonPrintsAndGoesOnWithin) {
+  // It is given the program, and the file at its third descriptor.
+  PythonIs(
+      "[ \"$1\" = -c ] && echo 3 && echo '{\"a\": 1}' && cat /proc/self/fd/3 "
+      "&& echo && echo '{\"a\": 3}'");
+  const std::string lines = "{\"a\": 1}\nPAR1 and more\n{\"a\": 3}\n";
+  const auto reader = Open();
+  SourcePiece piece;
+  ASSERT_TRUE(reader->Next(&piece).value());
+  EXPECT_EQ(piece.bytes, lines);
+  EXPECT_EQ(reader->bytes_taken(), reader->stamp().size_bytes);
+  EXPECT_FALSE(reader->Next(&piece).value());
+
+  const auto again = Open();
+  ASSERT_TRUE(again->GoTo({.offset = 9, .line = 2}).ok());
+  ASSERT_TRUE(again->Next(&piece).value());
+  EXPECT_EQ(piece.bytes, lines.substr(9));
+  EXPECT_EQ(piece.first_line, 2);
+}
+
+TEST_F(RowsTest, SaysWhyThereAreNone) {
+  PythonIs("exit 3");
+  EXPECT_THAT(Error(), AllOf(HasSubstr("pip install pyarrow"),
+                             HasSubstr("/python\" has none")));
+  PythonIs("echo 2; echo '{}'; echo 'Column 3 is damaged' >&2; exit 1");
+  EXPECT_THAT(Error(), HasSubstr("by pyarrow: Column 3 is damaged"));
+  PythonIs("echo 2; echo '{}'");
+  EXPECT_THAT(Error(), HasSubstr("1 of 2 rows came"));
+  PythonIs("echo many");
+  EXPECT_THAT(Error(), HasSubstr("\"many\" came in place of"));
+  PythonIs("kill -9 $$");
+  EXPECT_THAT(Error(), HasSubstr("ended by signal 9"));
+  setenv("CASTOR_PYTHON", "/no/such/python", 1);
+  EXPECT_THAT(Error(), HasSubstr("\"/no/such/python\" cannot be started"));
+}
+
+// A reader that is not read to its end leaves no process behind.
+TEST_F(RowsTest, EndsThePythonWithTheReader) {
+  const std::string who = Path() + ".pid";
+  PythonIs(
+      absl::StrCat("echo $$ > ", who, "; echo 9; while :; do echo '{}'; done"));
+  SourcePiece piece;
+  ASSERT_TRUE(Open()->Next(&piece).value());
+  int process = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(ReadFile(who), &process));
+  EXPECT_EQ(kill(process, 0), -1);
 }
 
 class CompressedTest : public testing::TestWithParam<const char*> {
