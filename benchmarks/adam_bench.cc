@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/median.h"
+#include "base/state_format.h"
 #include "base/thread_pool.h"
 #include "base/with_type.h"
 #include "benchmark/benchmark.h"
@@ -26,6 +27,7 @@
 #include "kernels/adam/adam.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/packed_adam/packed_adam.h"
 #include "kernels/run.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -163,6 +165,81 @@ void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
   state.counters["share_max"] = *std::max_element(share.begin(), share.end());
   state.counters["Gelem/s"] = Median(adam) / bytes_per_element;
 }
+
+// Adam with moments of 16 or 8 bits against Adam in fp32, of as many elements, in
+// turns. `speedup` is the median over the rounds of elements a second.
+void BM_PackedAdamAgainstAdam(benchmark::State& state, int bits) {
+  ThreadPool pool(static_cast<int>(state.range(0)));
+  const ExecContext context{&pool};
+  const int64_t payload = kElements / 2;  // in floats, of bf16
+  const Floats wide = Allocate(payload + 3 * kElements);
+  PackedAdamArgs packed = {.dtype = DType::kBFloat16,
+                           .moment_bits = bits,
+                           .elements = kElements};
+  const int64_t m_floats = StateBytes(packed.m_format(), kElements) / 4;
+  const int64_t v_floats = StateBytes(packed.v_format(), kElements) / 4;
+  const Floats narrow = Allocate(payload + kElements + m_floats + v_floats);
+  std::vector<float> values(kElements, 1e-3f);
+  packed.payload = narrow.get();
+  packed.master = narrow.get() + payload;
+  packed.m = reinterpret_cast<std::byte*>(packed.master + kElements);
+  packed.v = packed.m + m_floats * 4;
+  EncodeStates(packed.m_format(), values.data(), packed.m, kElements, 0,
+               kElements);
+  EncodeStates(packed.v_format(), values.data(), packed.v, kElements, 0,
+               kElements);
+  for (const Floats* memory : {&wide, &narrow}) {
+    auto* const gradient = reinterpret_cast<BFloat16*>(memory->get());
+    std::fill(gradient, gradient + kElements, BFloat16(1e-3f));
+  }
+  const float scale = 0.5f;
+  const AdamHyper hyper = {.weight_decay = 0.1};
+  const AdamRange range{0, kElements, hyper};
+  const PackedAdamRange packed_range = {
+      .begin = 0, .end = kElements, .hyper = hyper, .key = {1, 2}};
+  packed.grad_scale = &scale;
+  packed.ranges = &packed_range;
+  packed.num_ranges = 1;
+  const AdamArgs args = {.payload = wide.get(),
+                         .dtype = DType::kBFloat16,
+                         .master = wide.get() + payload,
+                         .m = wide.get() + payload + kElements,
+                         .v = wide.get() + payload + 2 * kElements,
+                         .grad_scale = &scale,
+                         .ranges = &range,
+                         .num_ranges = 1};
+  std::vector<double> speedup, rate;
+  CASTOR_CHECK(Run(context, args).ok() && Run(context, packed).ok());
+  for (auto _ : state) {
+    const double start = Seconds();
+    CASTOR_CHECK(Run(context, args).ok());
+    const double between = Seconds();
+    CASTOR_CHECK(Run(context, packed).ok());
+    const double elapsed = Seconds() - between;
+    speedup.push_back((between - start) / elapsed);
+    rate.push_back(static_cast<double>(kElements) * 1e-9 / elapsed);
+    state.SetIterationTime(elapsed);
+  }
+  state.counters["speedup"] = Median(speedup);
+  state.counters["speedup_min"] =
+      *std::min_element(speedup.begin(), speedup.end());
+  state.counters["speedup_max"] =
+      *std::max_element(speedup.begin(), speedup.end());
+  state.counters["Gelem/s"] = Median(rate);
+}
+
+BENCHMARK_CAPTURE(BM_PackedAdamAgainstAdam, int8, 8)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(21)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_PackedAdamAgainstAdam, bf16, 16)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(21)
+    ->Unit(benchmark::kMillisecond);
 
 BENCHMARK_CAPTURE(BM_AdamAgainstTriad, fp32, DType::kFloat32)
     ->Arg(1)

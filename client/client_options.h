@@ -34,6 +34,7 @@ struct ClientOptions {
   // and what becomes of steps that overflow.
   LossScaleOptions loss_scale = {};
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
+  uint64_t seed = 0;             // of roundings that the rule draws
   double gradient_clipping = 0;  // largest global norm; 0: none
   // A step with a gradient that is not finite is undone where there is
   // clipping; this has all updates wait for that without clipping too.

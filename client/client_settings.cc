@@ -13,11 +13,11 @@ using Json = nlohmann::json;
 Settings ClientSettings(const std::vector<ClientParameter>& parameters,
                         const ClientOptions& options) {
   // Ranks may have other threads. What tests alone give is not compared.
-  const auto& [dtype, loss_scale, rule, gradient_clipping, undoes_not_finite,
-               max_skipped_steps, micro_batches, zeros_for_missing_gradients,
-               learning_rate, memory, bus_bytes_per_s, threads,
-               scribble_freed_memory, gpu, ranks, join_meetings, planning] =
-      options;
+  const auto& [dtype, loss_scale, rule, seed, gradient_clipping,
+               undoes_not_finite, max_skipped_steps, micro_batches,
+               zeros_for_missing_gradients, learning_rate, memory,
+               bus_bytes_per_s, threads, scribble_freed_memory, gpu, ranks,
+               join_meetings, planning] = options;
   Json of_parameters = Json::object();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, elements, trainable, weight_decay, lr_factor] =
@@ -29,6 +29,7 @@ Settings ClientSettings(const std::vector<ClientParameter>& parameters,
       {"type", DTypeName(dtype)},
       {"fp16", LossScaleSettings(loss_scale)},
       {"optimizer", OptimizerSettings(*rule)},
+      {"seed", seed},
       {"gradient_clipping", gradient_clipping},
       {"on_nonfinite_undo", undoes_not_finite},
       {"max_skipped_steps", max_skipped_steps},

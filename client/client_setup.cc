@@ -148,7 +148,8 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
                                 .gradient_clipping = options_.gradient_clipping,
                                 .micro_batches = options_.micro_batches,
                                 .skips_not_finite = options_.needs_norm(),
-                                .weight_decay = {}};
+                                .weight_decay = {},
+                                .seed = options_.seed};
   for (const ClientParameter& parameter : parameters) {
     optimizer.weight_decay.push_back(parameter.weight_decay);
     optimizer.lr_factor.push_back(parameter.lr_factor);

@@ -16,6 +16,7 @@ OPERATORS = [
     "lamb",
     "layer_norm",
     "matmul",
+    "packed_adam",
     "rms_norm",
     "rotary",
 ]

@@ -59,6 +59,7 @@
 #include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/packed_adam/packed_adam.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 
@@ -93,6 +94,7 @@ using Operators = OperatorList<
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,
     MatmulArgs,
+    PackedAdamArgs,
     RmsNormBackwardInputArgs,
     RmsNormBackwardParametersArgs,
     RmsNormForwardArgs,

@@ -33,7 +33,9 @@ Json MemorySettings(const MemoryOptions& memory) {
 }
 
 Json OptimizerSettings(const Optimizer& rule) {
-  return {{"type", rule.name()}, {"params", Json::parse(rule.Params().dump())}};
+  return {{"type", rule.name()},
+          {"params", Json::parse(rule.Params().dump())},
+          {"moments", static_cast<int>(rule.moments())}};
 }
 
 Json LossScaleSettings(const LossScaleOptions& scale) {

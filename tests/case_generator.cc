@@ -222,6 +222,8 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   options.scribble_freed_memory = true;
   if (c.evaluate_after > 0) c.evaluate_batches = random.Uniform(1, 3);
   adam.bias_correction = random.Chance(0.75);
+  adam.moments = random.Pick({MomentFormat::kFloat32, MomentFormat::kFloat32,
+                              MomentFormat::kBFloat16, MomentFormat::kInt8});
   options.optimizer.rule = std::make_shared<Adam>(adam);
   if (random.Chance(0.3)) {
     options.optimizer.rule = std::make_shared<Lamb>(

@@ -26,40 +26,12 @@
 #define HWY_TARGET_INCLUDE "kernels/adam/cpu.cc"
 #include "hwy/foreach_target.h"
 // These come after foreach_target.h.
+#include "kernels/adam/adam-inl.h"
 #include "kernels/adam/moments-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
-
-template <bool kL2, bool kLerpFromM>
-struct AdamStep {
-  MomentsStep<kLerpFromM> moments;
-  VF32 grad_scale, weight_decay, keep, minus_step_size, correction2_sqrt, eps;
-
-  HWY_INLINE explicit AdamStep(const AdamScalars& s) : moments(s.moments) {
-    const F32 d;
-    grad_scale = hn::Set(d, s.grad_scale);
-    weight_decay = hn::Set(d, s.weight_decay);
-    keep = hn::Set(d, s.keep);
-    minus_step_size = hn::Set(d, s.minus_step_size);
-    correction2_sqrt = hn::Set(d, s.correction2_sqrt);
-    eps = hn::Set(d, s.eps);
-  }
-
-  HWY_INLINE void operator()(VF32 grad, VF32& p, VF32& m, VF32& v) const {
-    VF32 g = hn::Mul(grad, grad_scale);
-    if constexpr (kL2) {
-      g = Fma(weight_decay, p, g);
-    } else {
-      p = hn::Mul(p, keep);
-    }
-    moments(g, m, v);
-    const VF32 denominator =
-        hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
-    p = hn::Add(p, hn::Div(hn::Mul(minus_step_size, m), denominator));
-  }
-};
 
 // What is read of an element beside its gradient, and written. In place the two
 // are the same.

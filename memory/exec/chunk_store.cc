@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/state_format.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 
 namespace castor {
 
@@ -242,7 +244,7 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
   const StateLayout& states = layout_->states;
   const int64_t n = layout_->shard_elements(id);
   const auto array = [&](StatePart part) {
-    return base + states.bytes_before(part) * n;
+    return base + states.BytesBefore(part, n);
   };
   StateView view = {.master = reinterpret_cast<float*>(base),
                     .elements = n,
@@ -367,19 +369,30 @@ absl::Status ChunkStore::Fill(
   return device_->Synchronize(done);
 }
 
-// Returns where elements [begin, end) of the chunk lie in `part` of this rank's
-// states.
-ChunkStore::StateBytes ChunkStore::BytesOf(ChunkId id, StatePart part,
-                                           int64_t begin, int64_t end) const {
+std::vector<ChunkStore::StateRange> ChunkStore::RangesOf(ChunkId id,
+                                                         StatePart part,
+                                                         int64_t begin,
+                                                         int64_t end) const {
   const StateLayout& states = layout_->states;
   CASTOR_CHECK(states_bytes(id) > 0 && part.index() < states.num_parts());
   const int64_t n = layout_->shard_elements(id);
   begin -= layout_->shard_begin(id);
   end -= layout_->shard_begin(id);
   CASTOR_CHECK(begin >= 0 && end <= n);
-  const int64_t size = SizeOf(states.dtype(part));
-  return {.from = states.bytes_before(part) * n + begin * size,
-          .bytes = (end - begin) * size};
+  const StateFormat format = states.format(part);
+  const int64_t size = ElementBytes(format);
+  const int64_t array = states.BytesBefore(part, n);
+  std::vector<StateRange> ranges = {
+      {.from = array + begin * size, .bytes = (end - begin) * size}};
+  if (IsEightBits(format)) {
+    CASTOR_CHECK(begin % kStateTile == 0);
+    const int64_t tiles = CeilDiv(end - begin, kStateTile);
+    constexpr int64_t kScale = sizeof(float);
+    ranges.push_back({.from = array + n + begin / kStateTile * kScale,
+                      .to = tiles * kStateTile,
+                      .bytes = tiles * kScale});
+  }
+  return ranges;
 }
 
 absl::StatusOr<const std::byte*> ChunkStore::StateOnHost(ChunkId id,
@@ -391,16 +404,20 @@ absl::StatusOr<const std::byte*> ChunkStore::StateOnHost(ChunkId id,
   if (chunk.uncommitted) return Illegal(id, "reading states");
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
   const HostBlock& block = chunk.in_bank ? chunk.bank : chunk.host_states;
-  return block.data() + BytesOf(id, part, begin, end).from;
+  return block.data() + RangesOf(id, part, begin, end)[0].from;
 }
 
 absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
                                    int64_t end, void* out) {
-  const auto [from, bytes] = BytesOf(id, part, begin, end);
+  const std::vector<StateRange> ranges = RangesOf(id, part, begin, end);
+  std::byte* const to = static_cast<std::byte*>(out);
   CASTOR_ASSIGN_OR_RETURN(const std::byte* const on_host,
                           StateOnHost(id, part, begin, end));
   if (on_host != nullptr) {
-    std::memcpy(out, on_host, bytes);
+    for (const StateRange& range : ranges) {
+      std::memcpy(to + range.to, on_host + (range.from - ranges[0].from),
+                  range.bytes);
+    }
     return absl::OkStatus();
   }
   Chunk& chunk = at(id);
@@ -408,10 +425,14 @@ absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   device_->Wait(StreamId::kDeviceToHost,
                 arena_->WaitToRead(chunk.device_states), tag);
-  const Fence done = device_->Copy(
-      StreamId::kDeviceToHost, tag, out,
-      static_cast<std::byte*>(arena_->Pointer(chunk.device_states)) + from,
-      bytes);
+  Fence done;
+  for (const StateRange& range : ranges) {
+    done = device_->Copy(
+        StreamId::kDeviceToHost, tag, to + range.to,
+        static_cast<std::byte*>(arena_->Pointer(chunk.device_states)) +
+            range.from,
+        range.bytes);
+  }
   arena_->NoteRead(chunk.device_states, done);
   return device_->Synchronize(done);
 }

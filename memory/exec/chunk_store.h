@@ -229,7 +229,8 @@ class ChunkStore {
   // ReadState and ReadHome copy a range of elements of one part of the states,
   // or of the payload's home (which must be valid), in its own type: for
   // saving. Elements are counted in the chunk, and lie within this rank's
-  // shard. They block.
+  // shard. They block. A format with scales (base/state_format.h) is read from
+  // a tile's begin, as an array of the elements of as many whole tiles.
   absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
                          int64_t end, void* out);
   // Returns the address of the same values, valid until the chunk is used
@@ -291,13 +292,15 @@ class ChunkStore {
 
   Chunk& at(ChunkId chunk) { return chunks_[chunk.value]; }
   const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value]; }
-  // A range of bytes within the states of a chunk.
-  struct StateBytes {
+  // Ranges of bytes within the states of a chunk, and where they are copied to.
+  struct StateRange {
     int64_t from = 0;
+    int64_t to = 0;
     int64_t bytes = 0;
   };
-  StateBytes BytesOf(ChunkId chunk, StatePart part, int64_t begin,
-                     int64_t end) const;
+  // The elements', and where the format has any their scales'.
+  std::vector<StateRange> RangesOf(ChunkId chunk, StatePart part, int64_t begin,
+                                   int64_t end) const;
   int64_t states_bytes(ChunkId chunk) const {
     return layout_->state_bytes(chunk, accumulate_);
   }

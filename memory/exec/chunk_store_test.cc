@@ -285,7 +285,7 @@ TEST_F(ChunkStoreTest, SlotsMayBeOfAnotherTypeOrNone) {
     store_.reset();
     arena_.reset();
     layout_.states.slots.clear();
-    if (half) layout_.states.slots = {{"a", DType::kBFloat16}, {"b"}};
+    if (half) layout_.states.slots = {{"a", StateFormat::kBFloat16}, {"b"}};
     const int64_t bytes = half ? 14 : 8;
     ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}, true).ok());
     // The host counts in units of 256 bytes.

@@ -20,6 +20,7 @@
 #include "run/config/overrides.h"
 #include "run/config/parameter_groups.h"
 #include "run/config/run_length.h"
+#include "run/config/state_formats.h"
 #include "run/optim/loss_scaler.h"
 
 namespace castor {
@@ -88,6 +89,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   int type = 0;
   reader.Choice("type", OptimizerNames(), &type);
   const OptimizerRow& row = Optimizers()[type];
+  const MomentFormat moments = ReadMomentFormat(reader, row);
   optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
   optimizer->lr_is_default = !params.Has("lr");
@@ -104,7 +106,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   }
   *gradient_clipping = max_grad_norm;
   if (!reader.Failed("type")) {
-    optimizer->rule = row.read(params);
+    optimizer->rule = row.read(params, moments);
     params.RefuseUnknownKeys();
   }
   reader.Strings("no_decay", &optimizer->no_decay);
@@ -405,6 +407,7 @@ void RefuseClients(JsonReader& root) {
 
 bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&
+         a.rule->moments() == b.rule->moments() &&
          a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
          a.weight_decay == b.weight_decay && a.no_decay == b.no_decay &&
          a.groups == b.groups;

@@ -63,8 +63,9 @@ TEST(ConfigPage, HasARowForEachKeyAndForNoOther) {
     for (std::string& key : KnownKeys(object, sets)) known.insert(key);
   };
   for (const char* object :
-       {"", "data", "checkpoint", "optimizer", "scheduler", "scheduler.params",
-        "bf16", "fp16", "device", "memory", "network"}) {
+       {"", "data", "checkpoint", "optimizer", "optimizer.state_format",
+        "scheduler", "scheduler.params", "bf16", "fp16", "device", "memory",
+        "network"}) {
     add(object);
   }
   for (const char* type : {"AdamW", "Adam", "Lamb"}) {

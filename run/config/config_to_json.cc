@@ -5,6 +5,7 @@
 #include "run/config/config.h"
 #include "run/config/config_names.h"
 #include "run/config/parameter_groups.h"
+#include "run/config/state_formats.h"
 
 namespace castor {
 namespace {
@@ -42,7 +43,12 @@ Ordered OptimizerJson(const OptimizerConfig& optimizer) {
   Ordered json = {{"type", std::string(optimizer.rule->name())},
                   {"params", std::move(params)},
                   {"no_decay", optimizer.no_decay}};
-  // Checkpoints that are older than this key do not have it.
+  // Checkpoints that are older than these keys do not have them.
+  if (optimizer.rule->moments() != MomentFormat::kFloat32) {
+    json["state_format"] = {
+        {"master", "fp32"},
+        {"moments", std::string(MomentFormatName(optimizer.rule->moments()))}};
+  }
   if (!optimizer.groups.empty()) {
     json["groups"] = ParameterGroupsJson(optimizer.groups);
   }

@@ -8,8 +8,10 @@
 #include "base/check.h"
 #include "base/philox.h"
 #include "base/sha256.h"
+#include "base/state_format.h"
 #include "base/status_macros.h"
 #include "base/touch_pages.h"
+#include "base/units.h"
 #include "device/comm/agreement.h"
 #include "kernels/cast/cast.h"
 #include "kernels/init/init.h"
@@ -56,21 +58,17 @@ absl::Status FillParameter(const Parameter& parameter,
     if (states.master == nullptr) continue;
     for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
       const StatePart part = StatePart::Slot(i);
-      const DType slot_dtype = layout.states.dtype(part);
-      std::byte* const slot = states.slots[i] + at * SizeOf(slot_dtype);
-      if (slot_dtype == DType::kFloat32) {
-        CASTOR_RETURN_IF_ERROR(source.Read(parameter, part, begin, end,
-                                           reinterpret_cast<float*>(slot)));
+      const StateFormat format = layout.states.format(part);
+      if (format == StateFormat::kFloat32) {
+        CASTOR_RETURN_IF_ERROR(
+            source.Read(parameter, part, begin, end,
+                        reinterpret_cast<float*>(states.slots[i]) + at));
         continue;
       }
       CASTOR_RETURN_IF_ERROR(
           source.Read(parameter, part, begin, end, piece.data()));
-      CASTOR_RETURN_IF_ERROR(
-          kernels::Run(context, kernels::CastArgs{.size = end - begin,
-                                                  .from = DType::kFloat32,
-                                                  .x = piece.data(),
-                                                  .to = slot_dtype,
-                                                  .y = slot}));
+      EncodeStates(format, piece.data(), states.slots[i], states.elements, at,
+                   at + end - begin);
     }
   }
   return absl::OkStatus();
@@ -93,7 +91,8 @@ void ClearPadding(const ChunkLayout& layout, ChunkId id, int64_t begin,
   if (states.master == nullptr) return;
   clear(states.master, DType::kFloat32);
   for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
-    clear(states.slots[i], layout.states.dtype(StatePart::Slot(i)));
+    ClearStates(layout.states.format(StatePart::Slot(i)), states.slots[i],
+                states.elements, begin, end);
   }
 }
 
@@ -128,10 +127,9 @@ class ShardVisitor {
                                     int64_t begin, int64_t end) {
     const int64_t at = parameter.offset + begin;
     const int64_t size = end - begin;
-    DType dtype = store_.layout().dtype;
     if (parameter.trainable) {
-      dtype = store_.layout().states.dtype(part);
-      if (dtype == DType::kFloat32) {
+      const StateFormat format = store_.layout().states.format(part);
+      if (format == StateFormat::kFloat32) {
         CASTOR_ASSIGN_OR_RETURN(
             const std::byte* const on_host,
             store_.StateOnHost(parameter.chunk, part, at, at + size));
@@ -142,13 +140,15 @@ class ShardVisitor {
       }
       CASTOR_RETURN_IF_ERROR(store_.ReadState(parameter.chunk, part, at,
                                               at + size, own_type_.data()));
-    } else {
-      CASTOR_RETURN_IF_ERROR(
-          store_.ReadHome(parameter.chunk, at, at + size, own_type_.data()));
+      DecodeStates(format, own_type_.data(), RoundUp(size, kStateTile), 0, size,
+                   values_.data());
+      return values_.data();
     }
     CASTOR_RETURN_IF_ERROR(
+        store_.ReadHome(parameter.chunk, at, at + size, own_type_.data()));
+    CASTOR_RETURN_IF_ERROR(
         kernels::Run({&pool_}, kernels::CastArgs{.size = size,
-                                                 .from = dtype,
+                                                 .from = store_.layout().dtype,
                                                  .x = own_type_.data(),
                                                  .to = DType::kFloat32,
                                                  .y = values_.data()}));
@@ -210,9 +210,8 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
         id, [&](std::byte* home, const StateView& states) -> absl::Status {
           TouchPages(pool, home, layout.shard_bytes(id));
           if (states.master != nullptr) {
-            TouchPages(
-                pool, states.master,
-                states.elements * layout.states.bytes_per_element(false));
+            TouchPages(pool, states.master,
+                       layout.states.Bytes(states.elements, false));
           }
           // Parameters stand in the order of their offsets. What lies between
           // them is padding.

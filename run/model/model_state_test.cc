@@ -34,7 +34,7 @@ struct Stored {
     layout = *MakeChunkLayout(
         list, {.dtype = dtype,
                .chunk_bytes = chunk_bytes,
-               .states = {.slots = {{"m"}, {"v", DType::kBFloat16}}}});
+               .states = {.slots = {{"m"}, {"v", StateFormat::kBFloat16}}}});
     std::vector<Side> sides;
     for (const ChunkSpec& chunk : layout.chunks) {
       sides.push_back(chunk.trainable ? side : Side::kHost);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/state_format.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/gpu_context.h"
@@ -70,6 +72,10 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   const ChunkLayout& layout = store->layout();
   optimizer->most_sums_ = MostSums(layout);
   optimizer->not_finite_ahead_.resize(layout.num_chunks());
+  for (const LayoutParameter& parameter : layout.parameters) {
+    optimizer->name_hashes_.push_back(
+        HashName(parameter.name.data(), parameter.name.size()));
+  }
   CASTOR_ASSIGN_OR_RETURN(
       optimizer->scalars_,
       arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,
@@ -294,7 +300,12 @@ ChunkOptimizer::UpdateRanges ChunkOptimizer::RangesOf(ChunkId chunk) const {
                     .lr_factor = options_.lr_factor.empty()
                                      ? 1.0
                                      : options_.lr_factor[id],
-                    .missed = missed_.empty() ? 0 : missed_[id]});
+                    .missed = missed_.empty() ? 0 : missed_[id],
+                    .key = {options_.seed,
+                            MixKey(name_hashes_[id],
+                                   static_cast<uint64_t>(step_.number))},
+                    .first = store_->layout().shard_begin(chunk) + own.begin -
+                             store_->layout().place(own.parameter).offset});
   }
   return ranges;
 }
@@ -328,9 +339,8 @@ absl::Status ChunkOptimizer::LeaveAlone(const UpdateRange& range,
               arrays.states.master + range.begin);
   const std::vector<StateSlot>& slots = store_->layout().states.slots;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const int64_t bytes = SizeOf(slots[i].dtype);
-    std::copy_n(now.slots[i] + range.begin * bytes, size * bytes,
-                arrays.states.slots[i] + range.begin * bytes);
+    CopyStates(slots[i].format, now.slots[i], arrays.states.slots[i],
+               now.elements, range.begin, range.end);
   }
   return absl::OkStatus();
 }

@@ -58,6 +58,7 @@ struct OptimizerOptions {
   std::vector<double> weight_decay;
   // The same: what a step's rate is multiplied by. Empty: 1 for all.
   std::vector<double> lr_factor = {};
+  uint64_t seed = 0;  // of roundings that are drawn
 
   // Whether updates wait for all gradients' norm.
   bool needs_norm() const { return gradient_clipping > 0 || skips_not_finite; }
@@ -280,6 +281,7 @@ class ChunkOptimizer {
   bool norm_pending_ = false;
   // By chunk, of updates that ran ahead: what a commit takes over.
   std::vector<int32_t> not_finite_ahead_;
+  std::vector<uint64_t> name_hashes_;  // [ParamId]
   bool speculates_ = false;
   bool rate_changed_ = false;    // since the step began
   std::vector<bool> absent_;     // [ParamId], or empty

@@ -23,8 +23,17 @@ void ReadMoments(JsonReader& params, Options* options) {
   params.Bool("bias_correction", &options->bias_correction);
 }
 
-// Both fp32: the first and the second moment.
-inline std::vector<StateSlot> MomentSlots() {
+// The first and the second moment.
+inline std::vector<StateSlot> MomentSlots(
+    MomentFormat format = MomentFormat::kFloat32) {
+  switch (format) {
+    case MomentFormat::kInt8:
+      return {{"m", StateFormat::kSigned8}, {"v", StateFormat::kUnsigned8}};
+    case MomentFormat::kBFloat16:
+      return {{"m", StateFormat::kBFloat16}, {"v", StateFormat::kBFloat16}};
+    case MomentFormat::kFloat32:
+      break;
+  }
   return {{.name = "m"}, {.name = "v"}};
 }
 

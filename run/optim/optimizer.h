@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,12 +24,16 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/json_reader.h"
+#include "base/philox.h"
 #include "device/device.h"
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/state_view.h"
 #include "memory/plan/layout/state_layout.h"
 
 namespace castor {
+
+// In what an optimizer keeps the moments of gradients (base/state_format.h).
+enum class MomentFormat : uint8_t { kFloat32, kBFloat16, kInt8 };
 
 // What is the same for all parameters of a step.
 struct UpdateStep {
@@ -47,6 +52,10 @@ struct UpdateRange {
   // In how many updates before this one the parameter had no gradient. Its own
   // number of updates, t in bias corrections, is UpdateStep::number less these.
   int64_t missed = 0;
+  // For roundings that are drawn: the key of the run, the step and the
+  // parameter, and the parameter's element at `begin`.
+  RandomKey key = {};
+  int64_t first = 0;
 };
 
 // The arrays of this rank's shard of a chunk, on the side where its states are.
@@ -87,6 +96,9 @@ class Optimizer {
   // What it keeps of every element of a trainable parameter, beside the fp32
   // master: at first 0. Checkpoints hold slots as fp32, by their number here.
   virtual std::vector<StateSlot> slots() const = 0;
+
+  // In what it keeps moments, if it has any.
+  virtual MomentFormat moments() const { return MomentFormat::kFloat32; }
 
   // Its keys of "optimizer.params" with the values in effect; those that all
   // optimizers have (lr, weight_decay) are not among them.
@@ -138,9 +150,15 @@ class Optimizer {
 struct OptimizerRow {
   absl::string_view name;   // "optimizer.type"
   double weight_decay = 0;  // where the configuration has none
+  // Where the configuration has no "state_format"; none: it must not have one.
+  std::optional<MomentFormat> moments = {};
+  // Whether the name says it, so that a "state_format" may only repeat it.
+  bool named_by_moments = false;
   // Reads "optimizer.params" but for lr and weight_decay. What is wrong goes
-  // into the reader's report; unknown keys are the caller's matter.
-  std::shared_ptr<const Optimizer> (*read)(JsonReader& params) = nullptr;
+  // into the reader's report; unknown keys are the caller's matter. `moments`
+  // is fp32 if the row has none.
+  std::shared_ptr<const Optimizer> (*read)(JsonReader& params,
+                                           MomentFormat moments) = nullptr;
 };
 
 }  // namespace castor

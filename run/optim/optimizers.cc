@@ -8,9 +8,7 @@ namespace castor {
 
 absl::Span<const OptimizerRow> Optimizers() {
   static constexpr OptimizerRow kOptimizers[] = {
-      kAdamWRow,
-      kAdamRow,
-      kLambRow,
+      kAdamWRow, kAdamRow, kAdamW8bitRow, kAdamW16bitRow, kLambRow,
   };
   return kOptimizers;
 }
@@ -25,7 +23,7 @@ std::shared_ptr<const Optimizer> DefaultOptimizer() {
   JsonReport report("");
   const Json nothing = Json::object();
   JsonReader params(nothing, report);
-  return Optimizers().front().read(params);
+  return Optimizers().front().read(params, MomentFormat::kFloat32);
 }
 
 }  // namespace castor

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,7 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
+#include "base/state_format.h"
 #include "base/thread_pool.h"
+#include "base/units.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "run/config/config.h"
@@ -80,9 +83,6 @@ struct Arrays {
       : dtype(dtype), slots(optimizer.slots()), has_sum(sum) {
     payload.resize(kSize * SizeOf(dtype));
     for (int64_t i = 0; i < kSize; ++i) master[i] = Random(0, i);
-    for (const StateSlot& slot : slots) {
-      states.emplace_back(kSize * SizeOf(slot.dtype), std::byte());
-    }
   }
   static float Random(uint64_t stream, int64_t i) {
     return static_cast<float>(RandomWord({5, stream}, i)) * 0x1p-31f - 1;
@@ -102,21 +102,40 @@ struct Arrays {
   // Shows elements [begin, end) as if they were a shard.
   UpdateArrays View(int64_t begin, int64_t end) {
     float* const sum = has_sum ? &gradients[begin] : nullptr;
-    UpdateArrays view = {.payload = payload.data() + begin * SizeOf(dtype),
-                         .dtype = dtype,
-                         .gradient_sum = sum,
-                         .gradient_scale = &scale,
-                         .states = {.master = &master[begin],
-                                    .sum = sum,
-                                    .elements = end - begin,
-                                    .begin = begin}};
+    UpdateArrays view = {
+        .payload = payload.data() + begin * SizeOf(dtype),
+        .dtype = dtype,
+        .gradient_sum = sum,
+        .gradient_scale = &scale,
+        .states = {.master = &master[begin],
+                   .sum = sum,
+                   .elements = RoundUp(end - begin, kStateTile),
+                   .begin = begin}};
+    std::vector<std::vector<std::byte>>& own = states[{begin, end}];
+    own.resize(slots.size());
     for (size_t i = 0; i < slots.size(); ++i) {
-      view.states.slots[i] = states[i].data() + begin * SizeOf(slots[i].dtype);
+      own[i].resize(StateBytes(slots[i].format, view.states.elements));
+      view.states.slots[i] = own[i].data();
     }
     return view;
   }
+  // All elements' values of a slot.
+  std::vector<float> Values(size_t slot) const {
+    std::vector<float> values;
+    for (const auto& [range, arrays] : states) {
+      const int64_t size = range.second - range.first;
+      values.resize(range.second);
+      DecodeStates(slots[slot].format, arrays[slot].data(),
+                   RoundUp(size, kStateTile), 0, size,
+                   values.data() + range.first);
+    }
+    return values;
+  }
   bool SameStates(const Arrays& other) const {
-    return master == other.master && states == other.states;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (Values(i) != other.Values(i)) return false;
+    }
+    return master == other.master;
   }
 
   DType dtype;
@@ -126,7 +145,9 @@ struct Arrays {
   std::vector<std::byte> payload;
   std::vector<float> master = std::vector<float>(kSize);
   std::vector<float> gradients = std::vector<float>(kSize);
-  std::vector<std::vector<std::byte>> states;
+  // The slots' arrays, by the shard's first element and its end.
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::vector<std::byte>>>
+      states;
 };
 
 class OptimizerRows : public ::testing::TestWithParam<int> {
@@ -176,8 +197,12 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
         whole.SetGradients(step);
         ranges.SetGradients(step);
         shards.SetGradients(step);
-        const auto range = [](int64_t begin, int64_t end) {
-          return UpdateRange{.begin = begin, .end = end, .weight_decay = 0.1};
+        const auto range = [&](int64_t begin, int64_t end, int64_t shard = 0) {
+          return UpdateRange{.begin = begin,
+                             .end = end,
+                             .weight_decay = 0.1,
+                             .key = {1, static_cast<uint64_t>(step)},
+                             .first = shard + begin};
         };
         Update(*optimizer, step, {{{range(0, 200)}, whole.View(0, 200)}});
         Update(*optimizer, step,
@@ -185,7 +210,7 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
                  ranges.View(0, 200)}});
         Update(*optimizer, step,
                {{{range(0, 128)}, shards.View(0, 128)},
-                {{range(0, 72)}, shards.View(128, 200)}});
+                {{range(0, 72, 128)}, shards.View(128, 200)}});
       }
       EXPECT_NE(whole.master[7], Arrays::Random(0, 7));
       EXPECT_TRUE(whole.SameStates(ranges) && whole.SameStates(shards));

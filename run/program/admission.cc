@@ -35,8 +35,8 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
       continue;
     }
     TierReport& tier = plan.side[i] == Side::kDevice ? device : host;
-    const int64_t elements =
-        chunk.optimizer_bytes / states.bytes_per_element(accumulate);
+    const int64_t elements = chunk.optimizer_bytes * kStateTile /
+                             states.Bytes(kStateTile, accumulate);
     const int64_t sums = accumulate ? elements * StateLayout::kSumBytes : 0;
     tier.gradients += sums;
     tier.optimizer_states += chunk.optimizer_bytes - sums;

@@ -33,9 +33,10 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
                bus_bytes_per_s, open_device, gpu_kernels, roofline,
                activation_checkpointing, admit_only, stop, planning,
                scribble_freed_memory] = options;
-  // The trainer fills in micro batches and each parameter's numbers.
+  // The trainer fills in micro batches, each parameter's numbers, and the
+  // engine's seed.
   const auto& [rule, gradient_clipping, micro_batches, skips_not_finite,
-               decay_by_id, lr_factor_by_id] = optimizer;
+               decay_by_id, lr_factor_by_id, optimizer_seed] = optimizer;
   Json memory_settings = MemorySettings(memory);
   memory_settings["activation_checkpointing"] =
       kActivationCheckpointings[static_cast<int>(activation_checkpointing)];

@@ -238,6 +238,7 @@ absl::Status Trainer::OpenDevice() {
                      : memory.policy));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
+  optimizer.seed = engine_->seed();
   for (const auto& parameter : engine_->parameters()) {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
     optimizer.lr_factor.push_back(options_.lr_factor(*parameter));

@@ -38,10 +38,12 @@
 
 namespace castor {
 
-// Elements of a tile; equals kNormTile of kernels/exact_sum/exact_sum.h. A
-// parameter's norm is summed tile by tile from its start, and tiles do not
-// straddle shards.
+// Elements of a tile; equals kNormTile of kernels/exact_sum/exact_sum.h and
+// kStateTile of base/state_format.h. A parameter's norm is summed, and its
+// states have scales, tile by tile from its start, and tiles do not straddle
+// shards.
 inline constexpr int64_t kTileElements = 64;
+static_assert(kTileElements == kStateTile);
 
 struct LayoutParameter {
   std::string name;  // for messages and traces
@@ -114,7 +116,7 @@ struct ChunkLayout {
   // `accumulate`; 0 for a frozen chunk.
   int64_t state_bytes(ChunkId id, bool accumulate) const {
     if (!chunk(id).trainable) return 0;
-    return shard_elements(id) * states.bytes_per_element(accumulate);
+    return states.Bytes(shard_elements(id), accumulate);
   }
 };
 

@@ -135,7 +135,8 @@ TEST(ChunkLayout, StatesTakeTheirSlotsOfWhatTheRankHoldsOfTrainableChunks) {
       EXPECT_TRUE(layout.ok());
       return layout->state_bytes(ChunkId(chunk), accumulate) * world_size;
     };
-    const DType kWide = DType::kFloat32, kHalf = DType::kBFloat16;
+    const StateFormat kWide = StateFormat::kFloat32,
+                      kHalf = StateFormat::kBFloat16;
     EXPECT_EQ(bytes({}, 0, false), 128 * 4);
     EXPECT_EQ(bytes({}, 0, true), 128 * 8);
     EXPECT_EQ(bytes({{"m", kWide}, {"v", kWide}}, 0, false), 128 * 12);
@@ -146,13 +147,17 @@ TEST(ChunkLayout, StatesTakeTheirSlotsOfWhatTheRankHoldsOfTrainableChunks) {
 }
 
 TEST(StateLayout, PartsLieOneAfterTheOther) {
-  const StateLayout states = {.slots = {{"m", DType::kBFloat16}, {"v"}}};
+  const StateLayout states = {.slots = {{"m", StateFormat::kBFloat16}, {"v"}}};
   EXPECT_EQ(states.num_parts(), 3);
-  EXPECT_EQ(states.bytes_before(StatePart::kMaster), 0);
-  EXPECT_EQ(states.bytes_before(StatePart::Slot(0)), 4);
-  EXPECT_EQ(states.bytes_before(StatePart::Slot(1)), 6);
-  EXPECT_EQ(states.bytes_before(StatePart(states.num_parts())), 10);
-  EXPECT_EQ(states.dtype(StatePart::Slot(0)), DType::kBFloat16);
+  EXPECT_EQ(states.BytesBefore(StatePart::kMaster, 64), 0);
+  EXPECT_EQ(states.BytesBefore(StatePart::Slot(0), 64), 64 * 4);
+  EXPECT_EQ(states.BytesBefore(StatePart::Slot(1), 64), 64 * 6);
+  EXPECT_EQ(states.BytesBefore(StatePart(states.num_parts()), 64), 64 * 10);
+  EXPECT_EQ(states.format(StatePart::Slot(0)), StateFormat::kBFloat16);
+  const StateLayout eight = {
+      .slots = {{"m", StateFormat::kSigned8}, {"v", StateFormat::kUnsigned8}}};
+  EXPECT_EQ(eight.BytesBefore(StatePart::Slot(1), 128), 128 * 5 + 2 * 4);
+  EXPECT_EQ(eight.Bytes(128, /*accumulate=*/true), 128 * 10 + 4 * 4);
 }
 
 TEST(ChunkLayoutSearch, WastesLittleOnGpt2) {

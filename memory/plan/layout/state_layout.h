@@ -2,8 +2,9 @@
 // other, each with a value for every element of the chunk.
 //
 //   master  fp32   the parameters themselves
-//   slot 0         what the optimizer keeps of each parameter: a *state slot*
-//   ...
+//   slot 0         what the optimizer keeps of each parameter: a *state slot*,
+//   in
+//   ...            a format of its own (base/state_format.h)
 //   slot n-1
 //   sum     fp32   of micro batches' gradients; only with accumulation
 //
@@ -17,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
+#include "base/state_format.h"
 
 namespace castor {
 
@@ -26,7 +27,7 @@ inline constexpr int kMaxStateSlots = 8;
 
 struct StateSlot {
   std::string name;  // for messages
-  DType dtype = DType::kFloat32;
+  StateFormat format = StateFormat::kFloat32;
 
   friend bool operator==(const StateSlot&, const StateSlot&) = default;
 };
@@ -59,21 +60,24 @@ struct StateLayout {
 
   // The number of parts; they are numbered from 0.
   int num_parts() const { return 1 + static_cast<int>(slots.size()); }
-  DType dtype(StatePart part) const {
-    return part.is_master() ? DType::kFloat32 : slots[part.slot()].dtype;
+  StateFormat format(StatePart part) const {
+    return part.is_master() ? StateFormat::kFloat32 : slots[part.slot()].format;
   }
-  // Bytes that one element takes in all arrays before that of `part`; for
-  // StatePart(num_parts()), in all arrays before the sum.
-  int64_t bytes_before(StatePart part) const {
+  // Bytes of the arrays before that of `part`, of so many elements each, a
+  // multiple of kStateTile; for StatePart(num_parts()), of all before the sum.
+  int64_t BytesBefore(StatePart part, int64_t elements) const {
     int64_t bytes = 0;
-    for (int i = 0; i < part.index(); ++i) bytes += SizeOf(dtype(StatePart(i)));
+    for (int i = 0; i < part.index(); ++i) {
+      bytes += StateBytes(format(StatePart(i)), elements);
+    }
     return bytes;
   }
-  // Bytes that one element takes in all arrays, with the sum if `accumulate`.
-  int64_t bytes_per_element(bool accumulate) const {
-    return bytes_before(StatePart(num_parts())) + (accumulate ? kSumBytes : 0);
+  // Bytes of all arrays, with the sum if `accumulate`.
+  int64_t Bytes(int64_t elements, bool accumulate) const {
+    return BytesBefore(StatePart(num_parts()), elements) +
+           (accumulate ? elements * kSumBytes : 0);
   }
-  static constexpr int64_t kSumBytes = SizeOf(DType::kFloat32);
+  static constexpr int64_t kSumBytes = int64_t{sizeof(float)};
 };
 
 }  // namespace castor

@@ -282,14 +282,20 @@ void OptimizerName(const ForeignKey& key, const Json& value,
         "fusedadam", "deepspeedcpuadam"}) {
     if (name == same) return account.Take(key.ours, "AdamW");
   }
+  for (const char* const paged :
+       {"paged_adamw_32bit", "pagedadamw", "pagedadamw32bit"}) {
+    if (name == paged) {
+      return account.Take(key.ours, "AdamW",
+                          "its states lie on the host where the device has no "
+                          "room");
+    }
+  }
   for (const char* const smaller :
        {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit", "pagedadamw8bit",
-        "adamw8bit", "paged_adamw_32bit", "pagedadamw", "pagedadamw32bit",
-        "adamw_torch_8bit", "adamw_torch_4bit"}) {
+        "adamw8bit", "adamw_torch_8bit", "adamw_torch_4bit"}) {
     if (name == smaller) {
-      return account.Take(key.ours, "AdamW",
-                          "with states in fp32, which lie on the host where "
-                          "the device has no room");
+      return account.Take(key.ours, "AdamW8bit",
+                          "moments are in 8 bits in a way of Castor's own");
     }
   }
   if (name == "adam") return account.Take(key.ours, "Adam");

@@ -1,6 +1,7 @@
 #include "run/optim/adam/adam.h"
 
 #include "kernels/adam/adam.h"
+#include "kernels/packed_adam/packed_adam.h"
 #include "kernels/run.h"
 #include "nlohmann/json.hpp"
 #include "run/optim/moments.h"
@@ -14,10 +15,11 @@ AdamOptions ReadOptions(JsonReader& params, AdamOptions options) {
   return options;
 }
 
-}  // namespace
-
-std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params) {
-  const AdamOptions options = ReadOptions(params, {.type = kAdamWRow.name});
+std::shared_ptr<const Optimizer> ReadDecoupled(JsonReader& params,
+                                               absl::string_view type,
+                                               MomentFormat moments) {
+  const AdamOptions options =
+      ReadOptions(params, {.type = type, .moments = moments});
   if (!options.adam_w_mode) {
     params.Fail("adam_w_mode",
                 "AdamW's decay is decoupled: for L2 decay use type \"Adam\"");
@@ -25,12 +27,31 @@ std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params) {
   return std::make_shared<Adam>(options);
 }
 
-std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params) {
-  return std::make_shared<Adam>(
-      ReadOptions(params, {.adam_w_mode = false, .type = kAdamRow.name}));
+}  // namespace
+
+std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params,
+                                           MomentFormat moments) {
+  return ReadDecoupled(params, kAdamWRow.name, moments);
+}
+std::shared_ptr<const Optimizer> ReadAdamW8bit(JsonReader& params,
+                                               MomentFormat moments) {
+  return ReadDecoupled(params, kAdamW8bitRow.name, moments);
+}
+std::shared_ptr<const Optimizer> ReadAdamW16bit(JsonReader& params,
+                                                MomentFormat moments) {
+  return ReadDecoupled(params, kAdamW16bitRow.name, moments);
 }
 
-std::vector<StateSlot> Adam::slots() const { return MomentSlots(); }
+std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,
+                                          MomentFormat moments) {
+  return std::make_shared<Adam>(ReadOptions(
+      params,
+      {.adam_w_mode = false, .type = kAdamRow.name, .moments = moments}));
+}
+
+std::vector<StateSlot> Adam::slots() const {
+  return MomentSlots(options_.moments);
+}
 
 OrderedJson Adam::Params() const {
   OrderedJson params = {{"betas", options_.betas},
@@ -46,6 +67,9 @@ absl::Status Adam::Update(const UpdateStep& step,
                           absl::Span<const UpdateRange> ranges,
                           const UpdateArrays& arrays,
                           const ExecContext& context) const {
+  if (options_.moments != MomentFormat::kFloat32) {
+    return UpdatePacked(step, ranges, arrays, context);
+  }
   std::vector<kernels::AdamRange> adam;
   adam.reserve(ranges.size());
   for (const UpdateRange& range : ranges) {
@@ -72,6 +96,44 @@ absl::Status Adam::Update(const UpdateStep& step,
                         .ranges = adam.data(),
                         .num_ranges = static_cast<int64_t>(adam.size()),
                         .not_finite = arrays.not_finite});
+}
+
+absl::Status Adam::UpdatePacked(const UpdateStep& step,
+                                absl::Span<const UpdateRange> ranges,
+                                const UpdateArrays& arrays,
+                                const ExecContext& context) const {
+  std::vector<kernels::PackedAdamRange> adam;
+  adam.reserve(ranges.size());
+  for (const UpdateRange& range : ranges) {
+    adam.push_back(
+        MomentRange<kernels::PackedAdamRange>(options_, step, range));
+    adam.back().hyper.decoupled = options_.adam_w_mode;
+    adam.back().key = range.key;
+    adam.back().first = range.first;
+  }
+  kernels::PackedAdamArgs::Source from;
+  if (arrays.from != nullptr) {
+    from = {.master = arrays.from->master,
+            .m = arrays.from->slots[kM.slot()],
+            .v = arrays.from->slots[kV.slot()]};
+  }
+  return kernels::Run(
+      context,
+      kernels::PackedAdamArgs{
+          .payload = arrays.payload,
+          .dtype = arrays.dtype,
+          .gradient_sum = arrays.gradient_sum,
+          .gradient = arrays.gradient,
+          .master = arrays.states.master,
+          .moment_bits = options_.moments == MomentFormat::kInt8 ? 8 : 16,
+          .m = arrays.states.slots[kM.slot()],
+          .v = arrays.states.slots[kV.slot()],
+          .elements = arrays.states.elements,
+          .from = from,
+          .grad_scale = arrays.gradient_scale,
+          .ranges = adam.data(),
+          .num_ranges = static_cast<int64_t>(adam.size()),
+          .not_finite = arrays.not_finite});
 }
 
 }  // namespace castor

@@ -1,5 +1,5 @@
 // Adam, with decoupled decay (AdamW) or L2 decay. kernels/adam/adam.h has the
-// formulas.
+// formulas, kernels/packed_adam/packed_adam.h those of moments in 16 or 8 bits.
 #ifndef CASTOR_RUN_OPTIM_ADAM_ADAM_H_
 #define CASTOR_RUN_OPTIM_ADAM_ADAM_H_
 
@@ -23,12 +23,13 @@ struct AdamOptions {
   bool adam_w_mode = true;
   // Whether m and v, which begin at 0, are divided by 1 - beta^t.
   bool bias_correction = true;
-  absl::string_view type = "AdamW";  // or "Adam": what name() says
+  absl::string_view type = "AdamW";  // what name() says
+  MomentFormat moments = MomentFormat::kFloat32;
 };
 
 class Adam final : public Optimizer {
  public:
-  // Its slots, both fp32: the first and the second moment of the gradients.
+  // Its slots: the first and the second moment of the gradients.
   static constexpr StatePart kM = StatePart::Slot(0);
   static constexpr StatePart kV = StatePart::Slot(1);
 
@@ -36,6 +37,7 @@ class Adam final : public Optimizer {
 
   absl::string_view name() const override { return options_.type; }
   std::vector<StateSlot> slots() const override;
+  MomentFormat moments() const override { return options_.moments; }
   OrderedJson Params() const override;
   bool updates_aside() const override { return true; }
   absl::Status Update(const UpdateStep& step,
@@ -44,18 +46,45 @@ class Adam final : public Optimizer {
                       const ExecContext& context) const override;
 
  private:
+  absl::Status UpdatePacked(const UpdateStep& step,
+                            absl::Span<const UpdateRange> ranges,
+                            const UpdateArrays& arrays,
+                            const ExecContext& context) const;
+
   const AdamOptions options_;
 };
 
 // What the table's rows read. InvalidArgument, in the reader's report: a rate
 // out of range, or AdamW without decoupled decay.
-std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params);
-std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params);
+std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params,
+                                           MomentFormat moments);
+std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,
+                                          MomentFormat moments);
+std::shared_ptr<const Optimizer> ReadAdamW8bit(JsonReader& params,
+                                               MomentFormat moments);
+std::shared_ptr<const Optimizer> ReadAdamW16bit(JsonReader& params,
+                                                MomentFormat moments);
 
-inline constexpr OptimizerRow kAdamWRow = {
-    .name = "AdamW", .weight_decay = 0.01, .read = ReadAdamW};
-inline constexpr OptimizerRow kAdamRow = {
-    .name = "Adam", .weight_decay = 0, .read = ReadAdam};
+inline constexpr OptimizerRow kAdamWRow = {.name = "AdamW",
+                                           .weight_decay = 0.01,
+                                           .moments = MomentFormat::kFloat32,
+                                           .read = ReadAdamW};
+inline constexpr OptimizerRow kAdamRow = {.name = "Adam",
+                                          .weight_decay = 0,
+                                          .moments = MomentFormat::kFloat32,
+                                          .read = ReadAdam};
+// As AdamW, with these moments.
+inline constexpr OptimizerRow kAdamW8bitRow = {.name = "AdamW8bit",
+                                               .weight_decay = 0.01,
+                                               .moments = MomentFormat::kInt8,
+                                               .named_by_moments = true,
+                                               .read = ReadAdamW8bit};
+inline constexpr OptimizerRow kAdamW16bitRow = {
+    .name = "AdamW16bit",
+    .weight_decay = 0.01,
+    .moments = MomentFormat::kBFloat16,
+    .named_by_moments = true,
+    .read = ReadAdamW16bit};
 
 }  // namespace castor
 

@@ -27,7 +27,7 @@ std::vector<kernels::LambRange> RangesOf(const LambOptions& options,
 
 }  // namespace
 
-std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params) {
+std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params, MomentFormat) {
   LambOptions options;
   ReadMoments(params, &options);
   params.Double("max_coeff", &options.max_coeff,

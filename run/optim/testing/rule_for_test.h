@@ -19,7 +19,9 @@ inline std::shared_ptr<const Optimizer> RuleForTest(
   JsonReport report("rule");
   JsonReader reader(json, report);
   for (const OptimizerRow& row : Optimizers()) {
-    if (row.name == type) return row.read(reader);
+    if (row.name == type) {
+      return row.read(reader, row.moments.value_or(MomentFormat::kFloat32));
+    }
   }
   return nullptr;
 }

@@ -1,0 +1,105 @@
+#include "base/state_format.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace castor {
+namespace {
+
+int64_t TileEnd(int64_t element) {
+  return (element + kStateTile - 1) / kStateTile * kStateTile;
+}
+
+// The scales behind the codes of an array of `size` elements.
+float LoadScale(const std::byte* states, int64_t size, int64_t element) {
+  float scale;
+  std::memcpy(&scale,
+              states + size + element / kStateTile * int64_t{sizeof(float)},
+              sizeof(scale));
+  return scale;
+}
+void StoreScale(float scale, std::byte* states, int64_t size, int64_t element) {
+  std::memcpy(states + size + element / kStateTile * int64_t{sizeof(float)},
+              &scale, sizeof(scale));
+}
+
+}  // namespace
+
+void DecodeStates(StateFormat format, const std::byte* states, int64_t size,
+                  int64_t begin, int64_t end, float* values) {
+  const int64_t bytes = ElementBytes(format);
+  if (format == StateFormat::kFloat32) {
+    std::memcpy(values, states + begin * bytes, (end - begin) * bytes);
+    return;
+  }
+  for (int64_t i = begin; i < end; i += kStateTile) {
+    const int64_t tile_end = std::min(i + kStateTile, end);
+    if (format == StateFormat::kBFloat16) {
+      const auto* const narrow = reinterpret_cast<const BFloat16*>(states);
+      for (int64_t j = i; j < tile_end; ++j) {
+        values[j - begin] = static_cast<float>(narrow[j]);
+      }
+      continue;
+    }
+    const TileScale scale = MakeTileScale(format, LoadScale(states, size, i));
+    for (int64_t j = i; j < tile_end; ++j) {
+      values[j - begin] =
+          DecodeByte(format, scale, static_cast<uint8_t>(states[j]));
+    }
+  }
+}
+
+void EncodeStates(StateFormat format, const float* values, std::byte* states,
+                  int64_t size, int64_t begin, int64_t end) {
+  const int64_t bytes = ElementBytes(format);
+  CASTOR_CHECK(begin % kStateTile == 0);
+  if (format == StateFormat::kFloat32) {
+    std::memcpy(states + begin * bytes, values, (end - begin) * bytes);
+    return;
+  }
+  for (int64_t i = begin; i < end; i += kStateTile) {
+    const int64_t tile_end = std::min(i + kStateTile, end);
+    const float* const tile = values + (i - begin);
+    const int64_t count = tile_end - i;
+    if (format == StateFormat::kBFloat16) {
+      auto* const narrow = reinterpret_cast<BFloat16*>(states);
+      for (int64_t j = 0; j < count; ++j) narrow[i + j] = BFloat16(tile[j]);
+      continue;
+    }
+    uint32_t most = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      most = std::max(most, MagnitudeBits(tile[j], kToNearest));
+    }
+    const TileScale scale = MakeTileScale(format, ScaleOfTile(most));
+    StoreScale(scale.scale, states, size, i);
+    for (int64_t j = 0; j < count; ++j) {
+      states[i + j] = static_cast<std::byte>(
+          EncodeByte(format, scale, tile[j], kToNearest));
+    }
+    std::fill(states + tile_end, states + TileEnd(tile_end), std::byte{0});
+  }
+}
+
+void CopyStates(StateFormat format, const std::byte* from, std::byte* to,
+                int64_t size, int64_t begin, int64_t end) {
+  const int64_t bytes = ElementBytes(format);
+  std::memcpy(to + begin * bytes, from + begin * bytes, (end - begin) * bytes);
+  if (!IsEightBits(format)) return;
+  for (int64_t i = begin; i < end; i += kStateTile) {
+    StoreScale(LoadScale(from, size, i), to, size, i);
+  }
+}
+
+void ClearStates(StateFormat format, std::byte* states, int64_t size,
+                 int64_t begin, int64_t end) {
+  const int64_t bytes = ElementBytes(format);
+  std::memset(states + begin * bytes, 0, (end - begin) * bytes);
+  if (!IsEightBits(format)) return;
+  for (int64_t i = TileEnd(begin); i < end; i += kStateTile) {
+    StoreScale(ScaleOfTile(0), states, size, i);
+  }
+}
+
+}  // namespace castor

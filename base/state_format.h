@@ -1,0 +1,164 @@
+// How an optimizer's states of each element are kept: in fp32, or in fewer
+// bits.
+//
+// An array of states has a value for each of its elements, a multiple of
+// kStateTile of them. In 8 bits every tile has a scale of its own, behind all
+// codes:
+//
+//   fp32, bf16   | value 0 | value 1 | ...
+//   8 bits       | code 0 | code 1 | ... | scale of tile 0 (fp32) | scale of
+//   tile 1 ...
+//
+// A code of 8 bits is a number with 3 bits of mantissa, relative to the scale
+// S, the power of two at or below the largest magnitude of the tile (at least
+// 2^-90):
+//
+//   signed     sign, 4 bits of exponent: magnitudes of 2^-17 S to 1.875 S
+//   unsigned   5 bits of exponent: values of 2^-33 S to 1.875 S
+//
+// Neighbours are 1/8 to 1/16 of their value apart; below 2^-14 S, or 2^-30 S,
+// the steps stay as they are there. (Piecewise linear companding, as G.711's
+// A-law: small values keep their precision beside large ones.) Zero is code 0.
+//
+// An update rounds stochastically: a value between two neighbours becomes
+// either, with the probability that makes it right in the mean, so that changes
+// smaller than a step are not lost. Only of unsigned values none but 0 becomes
+// 0, since divisors are formed of them. Every value that a code stands for is
+// exact in fp32, and rounded to nearest it becomes the same code again:
+// checkpoints hold fp32.
+#ifndef CASTOR_BASE_STATE_FORMAT_H_
+#define CASTOR_BASE_STATE_FORMAT_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace castor {
+
+enum class StateFormat : uint8_t { kFloat32, kBFloat16, kSigned8, kUnsigned8 };
+
+// Elements that share a scale.
+inline constexpr int64_t kStateTile = 64;
+
+constexpr bool IsEightBits(StateFormat format) {
+  return format == StateFormat::kSigned8 || format == StateFormat::kUnsigned8;
+}
+
+// Bytes of an element, without scales.
+constexpr int64_t ElementBytes(StateFormat format) {
+  return format == StateFormat::kFloat32    ? 4
+         : format == StateFormat::kBFloat16 ? 2
+                                            : 1;
+}
+
+// Bytes of an array of so many elements, a multiple of kStateTile.
+constexpr int64_t StateBytes(StateFormat format, int64_t elements) {
+  return elements * ElementBytes(format) +
+         (IsEightBits(format)
+              ? elements / kStateTile * static_cast<int64_t>(sizeof(float))
+              : 0);
+}
+
+// What decides between neighbours is added to the bits of a magnitude, of which
+// the upper 12 are kept: 20 random bits, or this.
+inline constexpr uint32_t kToNearest = 0x80000u;
+
+// Of a tile with codes of 8 bits: what magnitudes are multiplied by before they
+// become codes, and what comes of codes after that.
+struct TileScale {
+  float scale = 0;
+  float to_code = 0;  // exact: powers of two
+  float of_code = 0;
+};
+// `most`: the largest of the tile's MagnitudeBits. They are rounded already, so
+// that the largest value may grow beyond a power of two.
+constexpr uint32_t MagnitudeBits(float value, uint32_t add) {
+  return (std::bit_cast<uint32_t>(value) & 0x7fffffffu) + add;
+}
+constexpr float ScaleOfTile(uint32_t most) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  constexpr uint32_t kLeast = uint32_t{127 - 90} << 23;
+  // What is not finite stays so.
+  if (most >= kExponent) return std::bit_cast<float>(most);
+  const uint32_t exponent = most & kExponent;
+  return std::bit_cast<float>(exponent < kLeast ? kLeast : exponent);
+}
+constexpr TileScale MakeTileScale(StateFormat format, float scale) {
+  const float range =
+      format == StateFormat::kSigned8 ? 32768.0f : 2147483648.0f;  // 2^15, 2^31
+  return {scale, range / scale, scale / range};
+}
+
+constexpr uint32_t MostCode(StateFormat format) {
+  return format == StateFormat::kSigned8 ? 127 : 255;
+}
+
+// The code of `y`, a magnitude times TileScale::to_code.
+constexpr uint32_t CodeOf(float y, uint32_t add, uint32_t most) {
+  const bool small = y < 2.0f;
+  // The sign is that of what is no number, if any.
+  const uint32_t bits =
+      std::bit_cast<uint32_t>(small ? y + 2.0f : y) & 0x7fffffffu;
+  const uint32_t code = ((bits + add) >> 20) - (small ? 1024u : 1016u);
+  return code < most ? code : most;
+}
+// What CodeOf was given, rounded: exact.
+constexpr float ValueOf(uint32_t code) {
+  const bool small = code < 8;
+  const float value =
+      std::bit_cast<float>((code + (small ? 1024u : 1016u)) << 20);
+  return small ? value - 2.0f : value;
+}
+
+// The byte of a value of the format; `add` as for CodeOf.
+constexpr uint8_t EncodeByte(StateFormat format, const TileScale& scale,
+                             float value, uint32_t add) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits >> 31;
+  const float magnitude = std::bit_cast<float>(bits & 0x7fffffffu);
+  uint32_t code = CodeOf(magnitude * scale.to_code, add, MostCode(format));
+  if (format == StateFormat::kSigned8) {
+    if (code != 0) code |= sign << 7;
+  } else if (code == 0 && value != 0) {
+    code = 1;
+  }
+  return static_cast<uint8_t>(code);
+}
+constexpr float DecodeByte(StateFormat format, const TileScale& scale,
+                           uint32_t byte) {
+  if (format == StateFormat::kUnsigned8) return ValueOf(byte) * scale.of_code;
+  const float magnitude = ValueOf(byte & 127u) * scale.of_code;
+  return (byte & 128u) != 0 ? -magnitude : magnitude;
+}
+
+// `value` in bf16, rounded up or down with 16 random bits.
+constexpr BFloat16 RoundStochastically(float value, uint32_t random16) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  BFloat16 rounded;
+  rounded.bits = (bits & 0x7fffffffu) > 0x7f800000u
+                     ? static_cast<uint16_t>((bits >> 16) | 0x0040u)
+                     : static_cast<uint16_t>((bits + random16) >> 16);
+  return rounded;
+}
+
+// Of arrays of `size` elements each, elements [begin, end), where begin is a
+// multiple of kStateTile. The elements of the last tile that are at or behind
+// `end` are padding: Encode and Clear may make them 0.
+//
+// As fp32, exact.
+void DecodeStates(StateFormat format, const std::byte* states, int64_t size,
+                  int64_t begin, int64_t end, float* values);
+// To nearest.
+void EncodeStates(StateFormat format, const float* values, std::byte* states,
+                  int64_t size, int64_t begin, int64_t end);
+void CopyStates(StateFormat format, const std::byte* from, std::byte* to,
+                int64_t size, int64_t begin, int64_t end);
+// Makes elements [begin, end) 0; here begin may be any.
+void ClearStates(StateFormat format, std::byte* states, int64_t size,
+                 int64_t begin, int64_t end);
+
+}  // namespace castor
+
+#endif  // CASTOR_BASE_STATE_FORMAT_H_

@@ -1,0 +1,44 @@
+#include "run/config/state_formats.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "run/config/config_values.h"
+
+namespace castor {
+namespace {
+
+constexpr absl::string_view kMoments[] = {"fp32", "bf16", "int8"};
+enum class Master : uint8_t { kFloat32, kSplit, kBFloat16 };
+constexpr absl::string_view kMasters[] = {"fp32", "split", "bf16"};
+
+}  // namespace
+
+absl::string_view MomentFormatName(MomentFormat format) {
+  return kMoments[static_cast<int>(format)];
+}
+
+MomentFormat ReadMomentFormat(JsonReader& optimizer, const OptimizerRow& row) {
+  const MomentFormat usual = row.moments.value_or(MomentFormat::kFloat32);
+  JsonReader format = optimizer.Object("state_format");
+  MomentFormat moments = usual;
+  Master master = Master::kFloat32;
+  ReadEnum(format, "master", kMasters, &master);
+  ReadEnum(format, "moments", kMoments, &moments);
+  format.RefuseUnknownKeys();
+  if (master != Master::kFloat32) {
+    format.Fail("master",
+                "is \"fp32\" as yet: \"split\" and \"bf16\" are not there");
+  }
+  if (!row.moments.has_value() && moments != usual) {
+    format.Fail("moments", absl::StrCat(row.name, " keeps them in fp32"));
+  } else if (row.named_by_moments && moments != usual) {
+    format.Fail("moments",
+                absl::StrCat("type \"", row.name, "\" means \"",
+                             MomentFormatName(usual),
+                             "\": leave it out, or use type \"AdamW\""));
+  }
+  return moments;
+}
+
+}  // namespace castor
