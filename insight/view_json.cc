@@ -31,9 +31,7 @@ class Writer {
     });
     json_.Key("kinds");
     json_.BeginArray();
-    for (int i = 0; i < kNumWorkKinds; ++i) {
-      json_.String(WorkKindName(static_cast<WorkKind>(i)));
-    }
+    for (const WorkRow& row : kWorkRows) json_.String(row.name);
     json_.EndArray();
     List("programs", view_.programs,
          [&](const TraceView::Program& program) { WriteProgram(program); });

@@ -59,7 +59,7 @@ void ByteAccountant::OnWork(const WorkRecord& work,
       StreamName(static_cast<StreamId>(work.stream));
   if (!right) {
     Wrong(absl::StrCat("item ", work.count, " of stream ", stream,
-                       " is out of order, of kind ", WorkKindName(work.kind)));
+                       " is out of order, of kind ", RowOf(work.kind).name));
   }
   // What the ranks say of a collective tiles the item that ran it: waiting for
   // the last of them, then the transfer.

@@ -11,46 +11,9 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "tracer/action_kinds.h"
 
 namespace castor {
-
-enum class ActionKind : uint8_t {
-  // Fetch: home -> device. The home must be valid, the payload not resident.
-  // After it the payload is resident and clean. For activations that the next
-  // operator makes (memory/plan/blocks/offloaded_blocks.h) nothing moves, and
-  // they are
-  // dirty after that operator.
-  kFetch,
-  // Copy back: device -> home. The payload must be resident and dirty. After it
-  // the payload is clean and the home valid. The block stays.
-  kCopyBack,
-  // Drop: frees the payload's block. The payload must be clean.
-  kDrop,
-  // Allocates a separate gradient block for a micro batch, so that the payload
-  // stays clean. No gradient may have been written to the payload since the
-  // last reduce.
-  kMakeGradients,
-  // Copies that block home, where the host adds the gradients up. Until it has,
-  // the home cannot be fetched.
-  kSendGradients,
-  // Frees the gradient block, which must have been sent, or added to a device
-  // sum.
-  kDropGradients,
-  // Allocates a device sum: a block for the sum of the chunk's gradients of
-  // this step, to which the device adds them from then on. None may have been
-  // reduced in the step.
-  kMakeSum,
-  // Copies the device sum to the optimizer states. All of the step's gradients
-  // of the chunk must be in it.
-  kSendSum,
-  // Frees the device sum, which must have been sent.
-  kDropSum,
-  // The host updates the chunk before the gradients' norm is known, into its
-  // bank. All of the step's gradients of the chunk must be on the host, and
-  // reduced. Until its kUpdate it cannot be fetched.
-  kSpeculate,
-};
-inline constexpr int kNumActionKinds = 10;
 
 struct ActionRecord {
   Moment moment;  // in [0, T]; T: after the last operator

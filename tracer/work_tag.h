@@ -4,7 +4,9 @@
 #ifndef CASTOR_TRACER_WORK_TAG_H_
 #define CASTOR_TRACER_WORK_TAG_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/strings/string_view.h"
 
@@ -28,17 +30,52 @@ enum class WorkKind : uint8_t {
   kSaving,    // a checkpoint is written
 };
 
-inline constexpr int kNumWorkKinds = 13;
+// Between a chunk's home and the device.
+enum class CopyDirection : uint8_t { kNone, kToDevice, kToHost };
+
+// What readers of a trace know of a kind of work.
+struct WorkRow {
+  WorkKind kind;
+  absl::string_view name;  // in views; texts have spaces for underscores
+  // The name of its colour in viewer/src/palette.css; operators have that of
+  // their phase.
+  absl::string_view color;
+  CopyDirection direction = CopyDirection::kNone;  // of a copy of a chunk
+};
+
+inline constexpr WorkRow kWorkRows[] = {
+    {WorkKind::kOther, "other", "other"},
+    {WorkKind::kOperator, "operator", "forward"},
+    {WorkKind::kFetch, "fetch", "fetch", CopyDirection::kToDevice},
+    {WorkKind::kCopyBack, "copy_back", "copy_back", CopyDirection::kToHost},
+    {WorkKind::kReduce, "reduce", "reduce"},
+    {WorkKind::kUpdate, "update", "update"},
+    {WorkKind::kClip, "clip", "clip"},
+    {WorkKind::kInput, "input", "input"},
+    {WorkKind::kMove, "move", "move"},
+    {WorkKind::kGather, "gather", "gather"},
+    {WorkKind::kExchange, "exchange", "exchange"},
+    {WorkKind::kPlanning, "planning", "pause"},
+    {WorkKind::kSaving, "saving", "pause"},
+};
+inline constexpr int kNumWorkKinds = std::size(kWorkRows);
+
+// Returns true if each row of a table stands where its kind's number says.
+template <typename Row, size_t kSize>
+constexpr bool AreInOrder(const Row (&rows)[kSize]) {
+  for (size_t i = 0; i < kSize; ++i) {
+    if (static_cast<size_t>(rows[i].kind) != i) return false;
+  }
+  return true;
+}
+
+constexpr const WorkRow& RowOf(WorkKind kind) {
+  return kWorkRows[static_cast<size_t>(kind)];
+}
+static_assert(AreInOrder(kWorkRows));
 
 constexpr bool IsPause(WorkKind kind) {
   return kind == WorkKind::kPlanning || kind == WorkKind::kSaving;
-}
-
-constexpr absl::string_view WorkKindName(WorkKind kind) {
-  constexpr absl::string_view kNames[kNumWorkKinds] = {
-      "other", "operator", "fetch",  "copy_back", "reduce",   "update", "clip",
-      "input", "move",     "gather", "exchange",  "planning", "saving"};
-  return kNames[static_cast<int>(kind)];
 }
 
 // 4 bits of kind, 16 of step (modulo 2^16), 23 of moment, 20 of chunk, each of

@@ -262,7 +262,7 @@ absl::Status Spans(const TraceView& view, Rows& rows) {
     rows.Int(static_cast<int64_t>(i))
         .Text(StreamOf(view, span.stream))
         .Text(span.kind < 0 ? "wait"
-                            : WorkKindName(static_cast<WorkKind>(span.kind)))
+                            : RowOf(static_cast<WorkKind>(span.kind)).name)
         .Text(view.strings[span.label])
         .Index(span.step < 0 ? -1 : view.steps[span.step].step)
         .Index(span.moment)

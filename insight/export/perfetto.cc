@@ -179,9 +179,8 @@ class Exporter {
       const TraceView::Span& span = view_.spans[i];
       const bool wait = span.kind < 0;
       Begin("X", Text(span.label), ThreadOf(span.stream));
-      json_.String("cat", wait
-                              ? "wait"
-                              : WorkKindName(static_cast<WorkKind>(span.kind)));
+      json_.String(
+          "cat", wait ? "wait" : RowOf(static_cast<WorkKind>(span.kind)).name);
       Time("ts", span.start_ns);
       Time("dur", span.end_ns - span.start_ns);
       json_.Key("args");

@@ -345,7 +345,7 @@ class Picture {
     if (span.kind < 0) return "wait";
     const auto kind = static_cast<WorkKind>(span.kind);
     if (IsPause(kind)) return "pause";
-    if (kind != WorkKind::kOperator) return std::string(WorkKindName(kind));
+    if (kind != WorkKind::kOperator) return std::string(RowOf(kind).name);
     const int64_t plan = span.step < 0 ? -1 : view_.steps[span.step].plan;
     const int64_t program = plan < 0 ? -1 : view_.plans[plan].program;
     if (program < 0 || span.moment < 0 ||

@@ -87,7 +87,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ids.h"
 #include "base/units.h"
-#include "tracer/plan_record.h"
+#include "tracer/action_kinds.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -98,7 +98,7 @@ struct PlacementPolicy;  // memory/plan/policy/policies.h
 inline constexpr int64_t kBlockAlignment = 256;
 
 struct Action {
-  ActionKind kind;  // tracer/plan_record.h says what each needs and leaves
+  ActionKind kind;  // tracer/action_kinds.h says what each needs and leaves
   ChunkId chunk;
   // The reason, for the viewer: the moment of the operator that needs the
   // chunk, or that the action makes room for (in this step, or minus ops.size()
