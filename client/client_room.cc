@@ -53,34 +53,17 @@ bool ClientRoom::ActionsFit(const Plan& plan, int64_t begin,
   int64_t free = arena_.free_bytes();
   for (int64_t t = begin; t < end; ++t) {
     for (const Action& action : plan.actions[t]) {
-      const int64_t bytes =
-          RoundUp(layout_.payload_bytes(action.chunk), kBlockAlignment);
-      const int64_t sum_bytes =
-          RoundUp(layout_.shard_elements(action.chunk) * StateLayout::kSumBytes,
-                  kBlockAlignment);
-      switch (action.kind) {
-        case ActionKind::kFetch:
-        case ActionKind::kMakeGradients:
-          free -= bytes;
-          if (free < 0) return false;
-          break;
-        case ActionKind::kDrop:
-        case ActionKind::kDropGradients:
-          free += bytes;
-          break;
-        case ActionKind::kMakeSum:
-          free -= sum_bytes;
-          if (free < 0) return false;
-          break;
-        case ActionKind::kDropSum:
-          free += sum_bytes;
-          break;
-        case ActionKind::kCopyBack:
-        case ActionKind::kSendGradients:
-        case ActionKind::kSendSum:
-        case ActionKind::kSpeculate:
-          break;
+      const ActionRow& row = RowOf(action.kind);
+      const int64_t bytes = RoundUp(
+          row.block == ChunkBlock::kSum
+              ? layout_.shard_elements(action.chunk) * StateLayout::kSumBytes
+              : layout_.payload_bytes(action.chunk),
+          kBlockAlignment);
+      if (row.makes) {
+        free -= bytes;
+        if (free < 0) return false;
       }
+      if (row.frees) free += bytes;
     }
   }
   return true;

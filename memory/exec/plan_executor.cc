@@ -140,11 +140,9 @@ absl::Status PlanExecutor::DropBanks(const Plan& next,
 absl::Status PlanExecutor::ActOnActivations(const Action& action, WorkTag tag) {
   switch (action.kind) {
     case ActionKind::kFetch:
-      tag.kind = WorkKind::kFetch;
       return activations_->Fetch(action.chunk, tag,
                                  [this] { return NextOfActions(); });
     case ActionKind::kCopyBack:
-      tag.kind = WorkKind::kCopyBack;
       return activations_->CopyBack(action.chunk, tag);
     case ActionKind::kDrop:
       return activations_->Drop(action.chunk);
@@ -153,55 +151,45 @@ absl::Status PlanExecutor::ActOnActivations(const Action& action, WorkTag tag) {
   }
 }
 
+absl::Status PlanExecutor::ActOnChunk(const Action& action, WorkTag tag) {
+  const ChunkId chunk = action.chunk;
+  switch (action.kind) {
+    case ActionKind::kFetch:
+      return store_->Fetch(chunk, tag, NextOfActions());
+    case ActionKind::kCopyBack:
+      return store_->CopyBack(chunk, tag);
+    case ActionKind::kDrop:
+      return store_->Drop(chunk);
+    case ActionKind::kMakeGradients:
+      return store_->MakeGradients(chunk, NextOfActions());
+    case ActionKind::kSendGradients:
+      return store_->SendGradients(chunk, tag);
+    case ActionKind::kDropGradients:
+      return store_->DropGradients(chunk);
+    case ActionKind::kMakeSum:
+      return store_->MakeSum(chunk, NextOfActions());
+    case ActionKind::kSendSum:
+      return store_->SendSum(chunk, tag);
+    case ActionKind::kDropSum:
+      return store_->DropSum(chunk);
+    case ActionKind::kSpeculate:
+      return speculate_ ? speculate_(chunk) : absl::OkStatus();
+  }
+  CASTOR_CHECK(false);
+}
+
 absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
   CASTOR_CHECK(plan_ != nullptr);
   CASTOR_CHECK(moment.value < static_cast<int64_t>(plan_->actions.size()));
   if (moment.value == 0) next_of_actions_ = next_non_model_ = 0;
   for (const Action& action : plan_->actions[moment.value]) {
-    WorkTag tag = {
-        .step = step, .moment = moment.value, .chunk = action.chunk.value};
-    if (action.chunk.value >= store_->layout().num_chunks()) {
-      CASTOR_RETURN_IF_ERROR(ActOnActivations(action, tag));
-      continue;
-    }
-    switch (action.kind) {
-      case ActionKind::kFetch:
-        tag.kind = WorkKind::kFetch;
-        CASTOR_RETURN_IF_ERROR(
-            store_->Fetch(action.chunk, tag, NextOfActions()));
-        break;
-      case ActionKind::kCopyBack:
-        tag.kind = WorkKind::kCopyBack;
-        CASTOR_RETURN_IF_ERROR(store_->CopyBack(action.chunk, tag));
-        break;
-      case ActionKind::kDrop:
-        CASTOR_RETURN_IF_ERROR(store_->Drop(action.chunk));
-        break;
-      case ActionKind::kMakeGradients:
-        CASTOR_RETURN_IF_ERROR(
-            store_->MakeGradients(action.chunk, NextOfActions()));
-        break;
-      case ActionKind::kSendGradients:
-        tag.kind = WorkKind::kCopyBack;
-        CASTOR_RETURN_IF_ERROR(store_->SendGradients(action.chunk, tag));
-        break;
-      case ActionKind::kDropGradients:
-        CASTOR_RETURN_IF_ERROR(store_->DropGradients(action.chunk));
-        break;
-      case ActionKind::kMakeSum:
-        CASTOR_RETURN_IF_ERROR(store_->MakeSum(action.chunk, NextOfActions()));
-        break;
-      case ActionKind::kSendSum:
-        tag.kind = WorkKind::kCopyBack;
-        CASTOR_RETURN_IF_ERROR(store_->SendSum(action.chunk, tag));
-        break;
-      case ActionKind::kDropSum:
-        CASTOR_RETURN_IF_ERROR(store_->DropSum(action.chunk));
-        break;
-      case ActionKind::kSpeculate:
-        if (speculate_) CASTOR_RETURN_IF_ERROR(speculate_(action.chunk));
-        break;
-    }
+    const WorkTag tag = {.kind = RowOf(action.kind).copy,
+                         .step = step,
+                         .moment = moment.value,
+                         .chunk = action.chunk.value};
+    CASTOR_RETURN_IF_ERROR(action.chunk.value < store_->layout().num_chunks()
+                               ? ActOnChunk(action, tag)
+                               : ActOnActivations(action, tag));
   }
   return absl::OkStatus();
 }

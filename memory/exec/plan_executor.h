@@ -75,6 +75,8 @@ class PlanExecutor {
   // Moves the states that `plan` has on `side` there.
   absl::Status MoveOptimizers(const Plan& plan, Side side, bool to_places);
   int64_t NextOfActions();
+  // Carry out an action; `tag` is its copy's.
+  absl::Status ActOnChunk(const Action& action, WorkTag tag);
   absl::Status ActOnActivations(const Action& action, WorkTag tag);
 
   std::shared_ptr<const Plan> plan_;

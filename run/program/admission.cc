@@ -46,37 +46,24 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   for (int64_t t = 0; t < static_cast<int64_t>(plan.actions.size()); ++t) {
     for (const Action& action : plan.actions[t]) {
       const ChunkInfo& chunk = trace.chunks[action.chunk.value];
-      int64_t taken = 0;
-      if (chunk.holds_activations() && t <= worst) {
-        device.activations +=
-            action.kind == ActionKind::kFetch  //
-                ? PayloadBlock(chunk)
-                : action.kind == ActionKind::kDrop ? -PayloadBlock(chunk) : 0;
+      const ActionRow& row = RowOf(action.kind);
+      if (row.block == ChunkBlock::kBank) {
+        ++report->speculative_updates;
+        report->bank_bytes += BankBlock(chunk);
+        host.optimizer_states += BankBlock(chunk);
       }
-      switch (action.kind) {
-        case ActionKind::kMakeGradients:
-          ++report->gradient_blocks;
-          taken = PayloadBlock(chunk);
-          break;
-        case ActionKind::kDropGradients:
-          taken = -PayloadBlock(chunk);
-          break;
-        case ActionKind::kMakeSum:
-          ++report->device_sums;
-          taken = SumBlock(chunk);
-          break;
-        case ActionKind::kDropSum:
-          taken = -SumBlock(chunk);
-          break;
-        case ActionKind::kSpeculate:
-          ++report->speculative_updates;
-          report->bank_bytes += BankBlock(chunk);
-          host.optimizer_states += BankBlock(chunk);
-          break;
-        default:
-          break;
+      report->gradient_blocks +=
+          row.makes && row.block == ChunkBlock::kGradients;
+      report->device_sums += row.makes && row.block == ChunkBlock::kSum;
+      if (t > worst) continue;
+      const int64_t block =
+          RoundUp(BlockBytes(row.block, chunk), kBlockAlignment);
+      const int64_t taken = (row.makes ? block : 0) - (row.frees ? block : 0);
+      if (chunk.holds_activations()) {
+        device.activations += taken;
+      } else if (row.block != ChunkBlock::kPayload) {
+        device.gradients += taken;
       }
-      if (t <= worst) device.gradients += taken;
     }
   }
   device.workspace = op.workspace_bytes;

@@ -23,7 +23,8 @@ constexpr int64_t kSketchesInPlan = 8;
 bool Leaves(const Plan& plan, int64_t chunk) {
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::kCopyBack && action.chunk.value == chunk) {
+      if (action.chunk.value == chunk &&
+          RowOf(action.kind).direction() == CopyDirection::kToHost) {
         return true;
       }
     }

@@ -42,27 +42,16 @@ bool Alike(const OpRecord& a, const OpRecord& b) {
 void AddBytes(const Action& action, const StepTrace& trace, double* h2d_bytes,
               double* d2h_bytes) {
   const ChunkInfo& chunk = trace.chunks[action.chunk.value];
-  if (chunk.holds_activations()) {
+  const ActionRow& row = RowOf(action.kind);
+  if (row.direction() == CopyDirection::kToHost) {
+    const auto bytes = static_cast<double>(BlockBytes(row.block, chunk));
+    *d2h_bytes += bytes;
     // Activations that have left come back; a fetch before they are made moves
     // nothing.
-    if (action.kind != ActionKind::kCopyBack) return;
-    *h2d_bytes += static_cast<double>(chunk.payload_bytes);
-    *d2h_bytes += static_cast<double>(chunk.payload_bytes);
-    return;
-  }
-  switch (action.kind) {
-    case ActionKind::kFetch:
-      *h2d_bytes += static_cast<double>(chunk.home_bytes());
-      break;
-    case ActionKind::kCopyBack:
-    case ActionKind::kSendGradients:
-      *d2h_bytes += static_cast<double>(chunk.payload_bytes);
-      break;
-    case ActionKind::kSendSum:
-      *d2h_bytes += static_cast<double>(chunk.sum_bytes);
-      break;
-    default:
-      break;
+    if (chunk.holds_activations()) *h2d_bytes += bytes;
+  } else if (row.direction() == CopyDirection::kToDevice &&
+             !chunk.holds_activations()) {
+    *h2d_bytes += static_cast<double>(chunk.home_bytes());
   }
 }
 

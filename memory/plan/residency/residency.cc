@@ -22,6 +22,13 @@ struct Event {
     kMakeSum,
     kFetch
   };
+  // By order: the action, before which kCopyBackAndDrop has another one.
+  static constexpr ActionKind kKinds[] = {
+      ActionKind::kDrop,          ActionKind::kDrop,
+      ActionKind::kSendGradients, ActionKind::kSendSum,
+      ActionKind::kDropGradients, ActionKind::kDropSum,
+      ActionKind::kMakeGradients, ActionKind::kMakeSum,
+      ActionKind::kFetch};
   int64_t place = 0;  // before which operator
   Order order = kDropClean;
   int64_t need = 0;  // fetches: moments until the use
@@ -92,36 +99,10 @@ class Writer {
         const ChunkId chunk(event.chunk);
         const Moment because =
             event.because < 0 ? Moment() : Moment(event.because % moments_);
-        switch (event.order) {
-          case Event::kFetch:
-            actions[t].push_back({ActionKind::kFetch, chunk, because});
-            break;
-          case Event::kMakeGradients:
-            actions[t].push_back({ActionKind::kMakeGradients, chunk, because});
-            break;
-          case Event::kSendGradients:
-            actions[t].push_back({ActionKind::kSendGradients, chunk, because});
-            break;
-          case Event::kDropGradients:
-            actions[t].push_back({ActionKind::kDropGradients, chunk, because});
-            break;
-          case Event::kMakeSum:
-            actions[t].push_back({ActionKind::kMakeSum, chunk, because});
-            break;
-          case Event::kSendSum:
-            actions[t].push_back({ActionKind::kSendSum, chunk, because});
-            break;
-          case Event::kDropSum:
-            actions[t].push_back({ActionKind::kDropSum, chunk, because});
-            break;
-          case Event::kCopyBackAndDrop:
-            actions[t].push_back({ActionKind::kCopyBack, chunk, because});
-            actions[t].push_back({ActionKind::kDrop, chunk, because});
-            break;
-          case Event::kDropClean:
-            actions[t].push_back({ActionKind::kDrop, chunk, because});
-            break;
+        if (event.order == Event::kCopyBackAndDrop) {
+          actions[t].push_back({ActionKind::kCopyBack, chunk, because});
         }
+        actions[t].push_back({Event::kKinds[event.order], chunk, because});
       }
     }
     return actions;

@@ -60,87 +60,62 @@ void CopyBack(SimulatedState& state, int64_t c) {
       bytes, state.trace.chunk(c).pieces);
 }
 
-void MakeBeside(SimulatedState& state, int64_t bytes,
-                SimulatedChunk::Beside& beside) {
+void ActBeside(SimulatedState& state, const ActionRow& row, int64_t c) {
+  SimulatedChunk& chunk = state.chunks[c];
+  const SimulatedTrace::Chunk& info = state.trace.chunk(c);
+  const bool is_sum = row.block == ChunkBlock::kSum;
+  SimulatedChunk::Beside& beside = is_sum ? chunk.sum : chunk.gradients;
   const int64_t issue_ns = state.queues.issue_ns();
-  beside.exists = true;
-  beside.ns = issue_ns;
-  beside.block = state.device.TakeBlock(bytes, issue_ns, &beside.ns);
-}
-
-// Sends the block's content home.
-void SendBeside(SimulatedState& state, int64_t bytes, SimulatedChunk& chunk,
-                SimulatedChunk::Beside& beside) {
-  beside.ns = chunk.home_ns = state.queues.CopyBack(
-      std::max(beside.ns, state.queues.issue_ns()), bytes);
-}
-
-void DropBeside(SimulatedState& state, SimulatedChunk::Beside& beside) {
-  state.device.GiveBlock(beside.block, beside.ns);
-  beside.exists = false;
+  if (row.makes) {
+    beside.exists = true;
+    beside.ns = issue_ns;
+    beside.block = state.device.TakeBlock(
+        is_sum ? info.sum_block : info.payload_block, issue_ns, &beside.ns);
+  }
+  if (row.direction() == CopyDirection::kToHost) {
+    beside.ns = chunk.home_ns =
+        state.queues.CopyBack(std::max(beside.ns, issue_ns),
+                              is_sum ? info.sum_bytes : info.payload_bytes);
+    if (is_sum && state.trace.global_norm()) state.sums_to_square.push_back(c);
+  }
+  if (row.frees) {
+    state.device.GiveBlock(beside.block, beside.ns);
+    beside.exists = false;
+  }
 }
 
 }  // namespace
 
 int64_t ActionNs(const SimulatedState& state, const Action& action) {
+  const ActionRow& row = RowOf(action.kind);
   const SimulatedChunk& chunk = state.chunks[action.chunk.value];
   const SimulatedQueues& queues = state.queues;
-  switch (action.kind) {
-    case ActionKind::kFetch:
-      return std::max({chunk.home_ns, queues.issue_ns(),
-                       queues.done_ns(Resource::kToDevice)});
-    case ActionKind::kMakeGradients:
-    case ActionKind::kMakeSum:
-      return std::max(queues.issue_ns(), queues.compute_ns());
-    case ActionKind::kDrop:
-      return PayloadOverNs(chunk);
-    case ActionKind::kDropGradients:
-      return chunk.gradients.ns;
-    case ActionKind::kDropSum:
-      return chunk.sum.ns;
-    case ActionKind::kCopyBack:
-    case ActionKind::kSendGradients:
-    case ActionKind::kSendSum:
-    case ActionKind::kSpeculate:
-      break;
+  const bool of_payload = row.block == ChunkBlock::kPayload;
+  if (row.makes) {
+    return of_payload ? std::max({chunk.home_ns, queues.issue_ns(),
+                                  queues.done_ns(Resource::kToDevice)})
+                      : std::max(queues.issue_ns(), queues.compute_ns());
   }
-  return 0;
+  if (!row.frees) return 0;
+  if (of_payload) return PayloadOverNs(chunk);
+  return (row.block == ChunkBlock::kSum ? chunk.sum : chunk.gradients).ns;
 }
 
 void DoAction(SimulatedState& state, const Action& action) {
+  const ActionRow& row = RowOf(action.kind);
   const int64_t c = action.chunk.value;
   SimulatedChunk& chunk = state.chunks[c];
-  const SimulatedTrace::Chunk& info = state.trace.chunk(c);
-  switch (action.kind) {
-    case ActionKind::kFetch:
-      Fetch(state, c);
+  switch (row.block) {
+    case ChunkBlock::kPayload:
+      if (row.direction() == CopyDirection::kToDevice) Fetch(state, c);
+      if (row.direction() == CopyDirection::kToHost) CopyBack(state, c);
+      if (row.frees) state.device.GiveBlock(chunk.block, PayloadOverNs(chunk));
       break;
-    case ActionKind::kCopyBack:
-      CopyBack(state, c);
+    case ChunkBlock::kGradients:
+    case ChunkBlock::kSum:
+      ActBeside(state, row, c);
       break;
-    case ActionKind::kDrop:
-      state.device.GiveBlock(chunk.block, PayloadOverNs(chunk));
-      break;
-    case ActionKind::kMakeGradients:
-      MakeBeside(state, info.payload_block, chunk.gradients);
-      break;
-    case ActionKind::kSendGradients:
-      SendBeside(state, info.payload_bytes, chunk, chunk.gradients);
-      break;
-    case ActionKind::kDropGradients:
-      DropBeside(state, chunk.gradients);
-      break;
-    case ActionKind::kMakeSum:
-      MakeBeside(state, info.sum_block, chunk.sum);
-      break;
-    case ActionKind::kSendSum:
-      SendBeside(state, info.sum_bytes, chunk, chunk.sum);
-      if (state.trace.global_norm()) state.sums_to_square.push_back(c);
-      break;
-    case ActionKind::kDropSum:
-      DropBeside(state, chunk.sum);
-      break;
-    case ActionKind::kSpeculate:
+    case ChunkBlock::kBank:
       UpdateAhead(state, c);
       break;
   }

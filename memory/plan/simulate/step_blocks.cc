@@ -1,6 +1,7 @@
 #include "memory/plan/simulate/step_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -26,8 +27,8 @@ class Recorder {
 
   StepBlocks Record(const Plan& plan) {
     for (const ResidentChunk& chunk : plan.initial) {
-      chunks_[chunk.chunk.value].payload =
-          New({.bytes = PayloadBytes(chunk.chunk.value)});
+      Payload(chunk.chunk.value) =
+          New({.bytes = trace_.chunks[chunk.chunk.value].payload_bytes});
     }
     step_.num_initial = static_cast<int64_t>(step_.blocks.size());
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
@@ -51,7 +52,7 @@ class Recorder {
       for (const int64_t last : last_at[t]) FreeTensor(last);
     }
     for (int64_t i = 0; i < step_.num_initial; ++i) {
-      step_.blocks[i].at_end = chunks_[plan.initial[i].chunk.value].payload;
+      step_.blocks[i].at_end = Payload(plan.initial[i].chunk.value);
       CASTOR_CHECK(step_.blocks[i].at_end >= 0);
     }
     return std::move(step_);
@@ -59,16 +60,18 @@ class Recorder {
 
  private:
   struct Chunk {
-    int64_t payload = -1, gradients = -1, sum = -1;  // blocks, while they live
+    // By ChunkBlock: the block while it lives, else -1.
+    std::array<int64_t, kNumChunkBlocks> blocks = {-1, -1, -1, -1};
     // The state of a chunk that holds activations: its live tensors, if they
     // are the chunk by now, and if backward has come to it.
     std::vector<int64_t> pieces;
     bool made = false, used = false;
   };
 
-  int64_t PayloadBytes(int64_t c) const {
-    return trace_.chunks[c].payload_bytes;
+  int64_t& BlockOf(int64_t c, ChunkBlock block) {
+    return chunks_[c].blocks[static_cast<size_t>(block)];
   }
+  int64_t& Payload(int64_t c) { return BlockOf(c, ChunkBlock::kPayload); }
   int64_t New(StepBlock block) {
     block.bytes =
         std::max(RoundUp(block.bytes, kBlockAlignment), kBlockAlignment);
@@ -133,38 +136,16 @@ class Recorder {
   }
 
   void Do(const Action& action, int64_t t) {
+    const ActionRow& row = RowOf(action.kind);
     const int64_t c = action.chunk.value;
-    Chunk& chunk = chunks_[c];
-    if (trace_.chunks[c].holds_activations()) {
-      if (action.kind == ActionKind::kFetch) FetchActivations(chunk, t);
-      if (action.kind == ActionKind::kDrop) DropActivations(chunk);
-      ++action_;
-      return;
-    }
-    switch (action.kind) {
-      case ActionKind::kFetch:
-        chunk.payload = MakeOfAction(PayloadBytes(c), t);
-        break;
-      case ActionKind::kDrop:
-        FreeOfChunk(chunk.payload);
-        break;
-      case ActionKind::kMakeGradients:
-        chunk.gradients = MakeOfAction(PayloadBytes(c), t);
-        break;
-      case ActionKind::kDropGradients:
-        FreeOfChunk(chunk.gradients);
-        break;
-      case ActionKind::kMakeSum:
-        chunk.sum = MakeOfAction(trace_.chunks[c].sum_bytes, t);
-        break;
-      case ActionKind::kDropSum:
-        FreeOfChunk(chunk.sum);
-        break;
-      case ActionKind::kCopyBack:
-      case ActionKind::kSendGradients:
-      case ActionKind::kSendSum:
-      case ActionKind::kSpeculate:
-        break;
+    const ChunkInfo& info = trace_.chunks[c];
+    if (info.holds_activations()) {
+      if (row.makes) FetchActivations(chunks_[c], t);
+      if (row.frees) DropActivations(chunks_[c]);
+    } else {
+      int64_t& block = BlockOf(c, row.block);
+      if (row.makes) block = MakeOfAction(BlockBytes(row.block, info), t);
+      if (row.frees) FreeOfChunk(block);
     }
     ++action_;
   }
