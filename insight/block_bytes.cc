@@ -57,9 +57,11 @@ std::vector<int64_t> ActivationBytes(const StepTrace& trace,
         !trace.chunks[c].holds_activations()) {
       continue;
     }
-    if (action.kind == ActionKind::kFetch) {
+    const ActionRow& row = RowOf(action.kind);
+    if (row.block != ChunkBlock::kPayload) continue;
+    if (row.makes) {
       since[c] = action.moment.value;
-    } else if (action.kind == ActionKind::kDrop && since[c] >= 0) {
+    } else if (row.frees && since[c] >= 0) {
       curve.Add(since[c], std::min(action.moment.value, moments),
                 trace.chunks[c].payload_bytes);
       since[c] = -1;

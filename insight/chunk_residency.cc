@@ -142,10 +142,11 @@ class Builder {
            index_.HasGradientBlock(steps_[span.step].plan, span.moment, c);
   }
 
-  // Whether the device has made the sum of the chunk's gradients.
-  bool SendsSumAfter(int64_t c, const TraceView::Span& span) const {
-    return span.step >= 0 && index_.SumSent(steps_[span.step].plan,
-                                            span.moment + 1, c) != nullptr;
+  // Whether a block of the chunk is sent to the host at the moment.
+  bool IsSent(int64_t c, int64_t step, ChunkBlock block, int64_t moment) const {
+    return step >= 0 &&
+           index_.Copy(steps_[step].plan, block, CopyDirection::kToHost, moment,
+                       c) != nullptr;
   }
 
   void See(int64_t c, const TraceView::Span& span, WorkKind kind, bool writes) {
@@ -159,69 +160,81 @@ class Builder {
       }
       return;
     }
-    switch (kind) {
-      case WorkKind::kFetch:
-      case WorkKind::kGather:
-        Close(c, span.start_ns);
-        Write(c, span.start_ns, span.end_ns, State::kArriving);
-        Hold(c, span.end_ns);
-        break;
-      case WorkKind::kOperator:
-      case WorkKind::kReduce:
-      case WorkKind::kUpdate:
-        // Activations may leave before the operator has run with which they
-        // become a chunk: their tensors were made by those before it.
-        if (kind == WorkKind::kOperator && writes &&
-            HoldsActivations(c, span) && chunk.left_step == span.step &&
-            chunk.left_moment > span.moment) {
-          return;
-        }
-        // The device adds up a gradient block, whatever the payload does.
-        if (kind == WorkKind::kReduce && WritesBeside(c, span)) return;
-        Close(c, span.start_ns);
-        Write(c, span.start_ns, span.end_ns, State::kCompute);
-        chunk.resident = true;
-        chunk.since_ns = std::max(chunk.since_ns, span.end_ns);
-        if (kind == WorkKind::kOperator && HoldsActivations(c, span)) {
-          // Those that are read are operators' again; others leave by a copy.
-          chunk.resident = writes;
-          return;
-        }
-        if (kind == WorkKind::kOperator) {
-          chunk.gradients |= writes && !WritesBeside(c, span);
-        } else if (kind == WorkKind::kUpdate ||
-                   span.moment !=
-                       index_.LastReduce(index_.ProgramOfStep(span.step), c) ||
-                   SendsSumAfter(c, span)) {
-          // Parameters are in their place again, or nothing is.
-          chunk.gradients = false;
-        }
-        break;
-      case WorkKind::kCopyBack:
-        // What leaves from beside the payload changes nothing of the payload.
-        if (span.step >= 0 &&
-            (index_.GradientsSent(steps_[span.step].plan, span.moment, c) ||
-             index_.SumSent(steps_[span.step].plan, span.moment, c))) {
-          return;
-        }
-        Close(c, span.start_ns);
-        Write(c, span.start_ns, span.end_ns, State::kLeaving);
-        Hold(c, span.end_ns);
-        // Dropped with it, as the actions of one moment, or in a move between
-        // two plans.
-        if (span.step < 0 || IsDroppedAfter(c, span.step, span.moment - 1)) {
-          chunk.resident = false;
-          chunk.left_step = span.step;
-          chunk.left_moment = span.moment;
-        }
-        return;
-      default:
-        return;
+    const CopyDirection direction = RowOf(kind).direction;
+    if (direction == CopyDirection::kToHost) {
+      Leave(c, span);
+      return;
+    }
+    if (direction == CopyDirection::kToDevice || kind == WorkKind::kGather) {
+      Close(c, span.start_ns);
+      Write(c, span.start_ns, span.end_ns, State::kArriving);
+      Hold(c, span.end_ns);
+    } else if (!Use(c, span, kind, writes)) {
+      return;
     }
     // What is written is copied back first, and leaves after that.
     if (!chunk.gradients && IsDroppedAfter(c, span.step, span.moment)) {
       chunk.resident = false;
     }
+  }
+
+  // A copy to the host.
+  void Leave(int64_t c, const TraceView::Span& span) {
+    // What leaves from beside the payload changes nothing of the payload.
+    if (IsSent(c, span.step, ChunkBlock::kGradients, span.moment) ||
+        IsSent(c, span.step, ChunkBlock::kSum, span.moment)) {
+      return;
+    }
+    Chunk& chunk = chunks_[c];
+    Close(c, span.start_ns);
+    Write(c, span.start_ns, span.end_ns, State::kLeaving);
+    Hold(c, span.end_ns);
+    // Dropped with it, as the actions of one moment, or in a move between two
+    // plans.
+    if (span.step < 0 || IsDroppedAfter(c, span.step, span.moment - 1)) {
+      chunk.resident = false;
+      chunk.left_step = span.step;
+      chunk.left_moment = span.moment;
+    }
+  }
+
+  // An operator, a reduce or an update on the device. Returns false if it is
+  // none, or if nothing more is to be said.
+  bool Use(int64_t c, const TraceView::Span& span, WorkKind kind, bool writes) {
+    const bool of_operator = kind == WorkKind::kOperator;
+    if (!of_operator && kind != WorkKind::kReduce &&
+        kind != WorkKind::kUpdate) {
+      return false;
+    }
+    Chunk& chunk = chunks_[c];
+    const bool activations = of_operator && HoldsActivations(c, span);
+    // Activations may leave before the operator has run with which they become
+    // a chunk: their tensors were made by those before it.
+    if (activations && writes && chunk.left_step == span.step &&
+        chunk.left_moment > span.moment) {
+      return false;
+    }
+    // The device adds up a gradient block, whatever the payload does.
+    if (kind == WorkKind::kReduce && WritesBeside(c, span)) return false;
+    Close(c, span.start_ns);
+    Write(c, span.start_ns, span.end_ns, State::kCompute);
+    chunk.resident = true;
+    chunk.since_ns = std::max(chunk.since_ns, span.end_ns);
+    if (activations) {
+      // Those that are read are operators' again; others leave by a copy.
+      chunk.resident = writes;
+      return false;
+    }
+    if (of_operator) {
+      chunk.gradients |= writes && !WritesBeside(c, span);
+    } else if (kind == WorkKind::kUpdate ||
+               span.moment !=
+                   index_.LastReduce(index_.ProgramOfStep(span.step), c) ||
+               IsSent(c, span.step, ChunkBlock::kSum, span.moment + 1)) {
+      // Parameters are in their place again, or nothing is.
+      chunk.gradients = false;
+    }
+    return true;
   }
 
   const TraceIndex& index_;

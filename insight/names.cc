@@ -70,6 +70,10 @@ std::string OperatorText(const TraceIndex& index, int64_t program,
   return absl::StrCat("\"", Shortened(op->name, kNameBytes), "\"");
 }
 
+std::string WorkText(WorkKind kind) {
+  return absl::StrReplaceAll(RowOf(kind).name, {{"_", " "}});
+}
+
 std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                       int64_t program, int64_t moment, int64_t chunk) {
   const std::string of_chunk = chunk < 0 ? "" : absl::StrCat(" chunk ", chunk);
@@ -80,14 +84,6 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
       return named         ? op->name
              : moment >= 0 ? absl::StrCat("operator ", moment)
                            : "operator";
-    case WorkKind::kFetch:
-      return absl::StrCat("fetch", of_chunk);
-    case WorkKind::kCopyBack:
-      return absl::StrCat("copy back", of_chunk);
-    case WorkKind::kReduce:
-      return absl::StrCat("reduce", of_chunk);
-    case WorkKind::kUpdate:
-      return absl::StrCat("update", of_chunk);
     case WorkKind::kClip:
       return stream >= 0 && stream == index.network() ? "norm over all ranks"
                                                       : "gradient norm";
@@ -101,22 +97,18 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
     case WorkKind::kMove:
       return chunk < 0 ? "move optimizer states"
                        : absl::StrCat("move optimizer states of", of_chunk);
-    case WorkKind::kGather:
-      return absl::StrCat("gather", of_chunk);
     case WorkKind::kExchange:
       return absl::StrCat("exchange gradients of",
                           chunk < 0 ? " a chunk" : of_chunk);
-    case WorkKind::kPlanning:
-      return "planning";
     case WorkKind::kSaving:
       return "saving a checkpoint";
     case WorkKind::kOther:
-      if (stream >= 0 && stream == index.network()) {
-        return "a word among all ranks";
-      }
-      break;
+      return stream >= 0 && stream == index.network()
+                 ? "a word among all ranks"
+                 : "set-up, or a move within device memory";
+    default:
+      return absl::StrCat(WorkText(kind), of_chunk);
   }
-  return "set-up, or a move within device memory";
 }
 
 absl::string_view OpKindName(OpKind kind) {

@@ -31,6 +31,9 @@ std::string ChunkText(const TraceIndex& index, int64_t program, int64_t chunk);
 std::string OperatorText(const TraceIndex& index, int64_t program,
                          int64_t moment);
 
+// "copy back".
+std::string WorkText(WorkKind kind);
+
 // What a span of work is called: never empty.
 std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                       int64_t program, int64_t moment, int64_t chunk);

@@ -55,7 +55,7 @@ class Writer {
 
   void WriteCopy(int64_t i) {
     TraceView::Span& copy = list_.spans[i];
-    const WorkKind kind = list_.links.kind[i];
+    const CopyDirection direction = DirectionOf(copy);
     const int64_t plan = index_.PlanOfStep(copy.step);
     if (IsBlockMove(index_, copy)) {
       const auto [note, is_new] =
@@ -64,15 +64,13 @@ class Writer {
       copy.note = note->second;
       return;
     }
-    if (kind != WorkKind::kFetch && kind != WorkKind::kCopyBack) return;
+    if (direction == CopyDirection::kNone) return;
     const auto [note, is_new] = copy_notes_.try_emplace(
-        std::make_tuple(plan, static_cast<int64_t>(kind), copy.moment,
-                        copy.chunk),
-        0);
+        std::make_tuple(plan, copy.kind, copy.moment, copy.chunk), 0);
     if (is_new) {
-      note->second =
-          strings_.Add(kind == WorkKind::kFetch ? FetchNote(plan, i)
-                                                : CopyBackNote(plan, i));
+      note->second = strings_.Add(direction == CopyDirection::kToDevice
+                                      ? FetchNote(plan, i)
+                                      : CopyBackNote(plan, i));
     }
     copy.note = note->second;
   }
@@ -153,7 +151,10 @@ class Writer {
 
   // Whether the fetch brings back what the CPU had to work on.
   bool ComesFromTheCpu(int64_t i) const {
-    if (i < 0 || list_.links.kind[i] != WorkKind::kFetch) return false;
+    if (i < 0 ||
+        RowOf(list_.links.kind[i]).direction != CopyDirection::kToDevice) {
+      return false;
+    }
     const ActionRecord* const drop = index_.DropBefore(
         index_.PlanOfStep(span(i).step), span(i).chunk, span(i).moment);
     const OpRecord* const op =
@@ -172,7 +173,8 @@ class Writer {
                           " to its home: the next plan does "
                           "not start with it on the device.");
     }
-    if (index_.SumSent(plan, copy.moment, copy.chunk) != nullptr) {
+    if (index_.Copy(plan, ChunkBlock::kSum, CopyDirection::kToHost, copy.moment,
+                    copy.chunk) != nullptr) {
       return absl::StrCat("Copies the sum of the gradients of ", chunk,
                           ", which the device made, to the host: the CPU "
                           "updates it.");
@@ -241,17 +243,8 @@ class Writer {
     switch (list_.links.kind[i]) {
       case WorkKind::kOperator:
         return OperatorText(index_, program, work.moment);
-      case WorkKind::kFetch:
-        return absl::StrCat("the fetch of ",
-                            ChunkText(index_, program, work.chunk));
-      case WorkKind::kCopyBack:
-        return absl::StrCat("the copy back of ",
-                            ChunkText(index_, program, work.chunk));
       case WorkKind::kReduce:
         return absl::StrCat("the sum of the gradients of ",
-                            ChunkText(index_, program, work.chunk));
-      case WorkKind::kUpdate:
-        return absl::StrCat("the update of ",
                             ChunkText(index_, program, work.chunk));
       case WorkKind::kClip:
         return "the gradient norm";
@@ -259,9 +252,6 @@ class Writer {
         return "an input or the loss";
       case WorkKind::kMove:
         return "optimizer states that change sides";
-      case WorkKind::kGather:
-        return absl::StrCat("the gather of ",
-                            ChunkText(index_, program, work.chunk));
       case WorkKind::kExchange:
         return absl::StrCat("the exchange of the gradients of ",
                             ChunkText(index_, program, work.chunk));
@@ -270,11 +260,13 @@ class Writer {
       case WorkKind::kSaving:
         return "a checkpoint that was saved";
       case WorkKind::kOther:
-        break;
+        return work.stream >= 0 && work.stream == index_.network()
+                   ? "a word among all ranks"
+                   : "moves of blocks within the device's memory";
+      default:
+        return absl::StrCat("the ", WorkText(list_.links.kind[i]), " of ",
+                            ChunkText(index_, program, work.chunk));
     }
-    return work.stream >= 0 && work.stream == index_.network()
-               ? "a word among all ranks"
-               : "moves of blocks within the device's memory";
   }
 
   // A wait in which most was for a rank.
@@ -365,9 +357,7 @@ class Writer {
   std::string Decision(int64_t fetch) const {
     const TraceView::Span& copy = span(fetch);
     const int64_t plan = index_.PlanOfStep(copy.step);
-    if (copy.kind != static_cast<int64_t>(WorkKind::kFetch) || plan < 0) {
-      return "";
-    }
+    if (DirectionOf(copy) != CopyDirection::kToDevice || plan < 0) return "";
     const int64_t program = list_.links.program[fetch];
     std::string text;
     if (copy.because >= 0) {

@@ -186,32 +186,29 @@ class Builder {
     if (IsBlockMove(index_, span)) {
       span.label = strings_.Add("move within device memory");
     }
-    if (const ChunkInfo* chunk = index_.Chunk(program, span.chunk)) {
-      if (kind == WorkKind::kFetch) {
+    const CopyDirection direction = DirectionOf(span);
+    const ChunkInfo* const chunk = index_.Chunk(program, span.chunk);
+    if (chunk != nullptr) {
+      if (direction == CopyDirection::kToDevice) {
         span.bytes = FetchedBytes(span, *chunk);
-      } else if (kind == WorkKind::kCopyBack) {
+      } else if (direction == CopyDirection::kToHost) {
         span.bytes = CopiedBackBytes(span, program, *chunk);
       } else if (kind == WorkKind::kMove) {
         span.bytes = chunk->optimizer_bytes;
       }
     }
-    if (kind == WorkKind::kFetch || kind == WorkKind::kCopyBack) {
-      const int64_t plan = index_.PlanOfStep(span.step);
-      const ActionRecord* action = index_.Action(
-          plan, span.moment,
-          kind == WorkKind::kFetch ? ActionKind::kFetch : ActionKind::kCopyBack,
-          span.chunk);
-      if (action == nullptr && kind == WorkKind::kCopyBack) {
-        action = index_.GradientsSent(plan, span.moment, span.chunk);
+    if (direction == CopyDirection::kNone) return;
+    for (const ChunkBlock block :
+         {ChunkBlock::kPayload, ChunkBlock::kGradients, ChunkBlock::kSum}) {
+      const ActionRecord* const action =
+          index_.Copy(index_.PlanOfStep(span.step), block, direction,
+                      span.moment, span.chunk);
+      if (action == nullptr) continue;
+      span.because = action->because.value;
+      if (block == ChunkBlock::kSum && chunk != nullptr) {
+        span.bytes = chunk->sum_bytes;
       }
-      if (action == nullptr && kind == WorkKind::kCopyBack) {
-        action = index_.SumSent(plan, span.moment, span.chunk);
-        const ChunkInfo* const chunk = index_.Chunk(program, span.chunk);
-        if (action != nullptr && chunk != nullptr) {
-          span.bytes = chunk->sum_bytes;
-        }
-      }
-      if (action != nullptr) span.because = action->because.value;
+      break;
     }
   }
 
@@ -324,6 +321,11 @@ class Builder {
 bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span) {
   return span.kind == static_cast<int64_t>(WorkKind::kOther) &&
          span.stream == index.compute() && span.step >= 0 && span.chunk < 0;
+}
+
+CopyDirection DirectionOf(const TraceView::Span& span) {
+  return span.kind < 0 ? CopyDirection::kNone
+                       : RowOf(static_cast<WorkKind>(span.kind)).direction;
 }
 
 SpanList BuildSpans(const TraceIndex& index, StringTable& strings) {

@@ -29,6 +29,9 @@ struct SpanList {
 // one hole of several for the operator that is next.
 bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span);
 
+// Of a copy of a chunk; kNone of other work and of waits.
+CopyDirection DirectionOf(const TraceView::Span& span);
+
 // Spans on streams out of range are left out. A span's end is not before its
 // start. The cause of a wait is, of all spans that are the latest recorded up
 // to a count that it names, the one that ends last; none starts after the wait

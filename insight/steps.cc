@@ -125,10 +125,11 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
   for (const TraceView::Span& span : list.spans) {
     if (span.step < 0) continue;
     last_ns[span.step] = std::max(last_ns[span.step], span.end_ns);
-    if (span.kind == static_cast<int64_t>(WorkKind::kFetch)) {
+    const CopyDirection direction = DirectionOf(span);
+    if (direction == CopyDirection::kToDevice) {
       steps[span.step].h2d_bytes =
           AddUpTo(steps[span.step].h2d_bytes, span.bytes);
-    } else if (span.kind == static_cast<int64_t>(WorkKind::kCopyBack)) {
+    } else if (direction == CopyDirection::kToHost) {
       steps[span.step].d2h_bytes =
           AddUpTo(steps[span.step].d2h_bytes, span.bytes);
     } else if (IsBlockMove(index, span)) {

@@ -180,10 +180,10 @@ std::vector<TraceView::ChunkRow> ChunkTable(
     if (row == nullptr) continue;
     if (wait) {
       row->wait_ns = AddUpTo(row->wait_ns, span.end_ns - span.start_ns);
-    } else if (list.links.kind[i] == WorkKind::kFetch) {
+    } else if (DirectionOf(span) == CopyDirection::kToDevice) {
       ++row->fetches;
       row->fetched_bytes = AddUpTo(row->fetched_bytes, span.bytes);
-    } else if (list.links.kind[i] == WorkKind::kCopyBack) {
+    } else if (DirectionOf(span) == CopyDirection::kToHost) {
       row->copied_back_bytes = AddUpTo(row->copied_back_bytes, span.bytes);
     }
   }

@@ -145,22 +145,12 @@ void TraceIndex::IndexPlans() {
   for (const PlanRecord& plan : contents_.plans) {
     PlanIndex& index = plans_.emplace_back();
     for (size_t i = 0; i < plan.actions.size(); ++i) {
-      const ActionKind kind = plan.actions[i].kind;
-      const bool on_block = kind == ActionKind::kMakeGradients ||
-                            kind == ActionKind::kSendGradients ||
-                            kind == ActionKind::kDropGradients;
-      const bool on_sum = kind == ActionKind::kMakeSum ||
-                          kind == ActionKind::kSendSum ||
-                          kind == ActionKind::kDropSum;
-      if (kind == ActionKind::kSpeculate) continue;  // nothing moves
-      (on_block ? index.gradient_actions
-       : on_sum ? index.sum_actions
-                : index.actions)
-          .push_back(static_cast<int64_t>(i));
+      const ChunkBlock block = RowOf(plan.actions[i].kind).block;
+      index.actions[static_cast<size_t>(block)].push_back(
+          static_cast<int64_t>(i));
     }
-    for (std::vector<int64_t>* actions :
-         {&index.actions, &index.gradient_actions, &index.sum_actions}) {
-      std::sort(actions->begin(), actions->end(), [&](int64_t a, int64_t b) {
+    for (std::vector<int64_t>& actions : index.actions) {
+      std::sort(actions.begin(), actions.end(), [&](int64_t a, int64_t b) {
         const ActionRecord& x = plan.actions[a];
         const ActionRecord& y = plan.actions[b];
         return std::tie(x.chunk.value, x.moment.value, a) <
@@ -234,35 +224,25 @@ int64_t TraceIndex::LastReduce(int64_t program, int64_t chunk) const {
   return last == nullptr ? -1 : *last;
 }
 
-std::pair<size_t, size_t> TraceIndex::ActionsOn(int64_t plan,
-                                                int64_t chunk) const {
+const std::vector<int64_t>& TraceIndex::ActionsOn(int64_t plan,
+                                                  ChunkBlock block) const {
+  static const std::vector<int64_t>& none = *new std::vector<int64_t>();
   const PlanIndex* const index = At(plans_, plan);
-  if (index == nullptr) return {0, 0};
-  const auto& actions = contents_.plans[plan].actions;
-  const auto begin = std::partition_point(
-      index->actions.begin(), index->actions.end(),
-      [&](int64_t a) { return actions[a].chunk.value < chunk; });
-  const auto end = std::partition_point(
-      begin, index->actions.end(),
-      [&](int64_t a) { return actions[a].chunk.value == chunk; });
-  return {begin - index->actions.begin(), end - index->actions.begin()};
+  return index == nullptr ? none : index->actions[static_cast<size_t>(block)];
 }
 
-const ActionRecord* TraceIndex::Action(int64_t plan, int64_t moment,
-                                       ActionKind kind, int64_t chunk) const {
-  const auto [begin, end] = ActionsOn(plan, chunk);
-  if (begin == end) return nullptr;
+std::pair<size_t, size_t> TraceIndex::PayloadActions(int64_t plan,
+                                                     int64_t chunk) const {
+  const std::vector<int64_t>& order = ActionsOn(plan, ChunkBlock::kPayload);
+  if (order.empty()) return {0, 0};
   const auto& actions = contents_.plans[plan].actions;
-  const auto& order = plans_[plan].actions;
-  auto at = std::partition_point(
-      order.begin() + begin, order.begin() + end,
-      [&](int64_t a) { return actions[a].moment.value < moment; });
-  // A plan has at most three actions on a chunk at a moment.
-  for (int i = 0; i < 4 && at != order.begin() + end; ++i, ++at) {
-    if (actions[*at].moment.value != moment) break;
-    if (actions[*at].kind == kind) return &actions[*at];
-  }
-  return nullptr;
+  const auto begin = std::partition_point(
+      order.begin(), order.end(),
+      [&](int64_t a) { return actions[a].chunk.value < chunk; });
+  const auto end = std::partition_point(begin, order.end(), [&](int64_t a) {
+    return actions[a].chunk.value == chunk;
+  });
+  return {begin - order.begin(), end - order.begin()};
 }
 
 std::pair<size_t, size_t> TraceIndex::LatestOn(
@@ -284,70 +264,53 @@ std::pair<size_t, size_t> TraceIndex::LatestOn(
   return {begin - order.begin(), after - order.begin()};
 }
 
-const ActionRecord* TraceIndex::Sent(int64_t plan, ActionKind kind,
-                                     int64_t moment, int64_t chunk) const {
-  const PlanIndex* const index = At(plans_, plan);
-  if (index == nullptr) return nullptr;
-  const std::vector<int64_t>& order = kind == ActionKind::kSendSum
-                                          ? index->sum_actions
-                                          : index->gradient_actions;
-  const auto& actions = contents_.plans[plan].actions;
+const ActionRecord* TraceIndex::Copy(int64_t plan, ChunkBlock block,
+                                     CopyDirection direction, int64_t moment,
+                                     int64_t chunk) const {
+  const std::vector<int64_t>& order = ActionsOn(plan, block);
+  if (order.empty()) return nullptr;
   const auto [begin, end] = LatestOn(plan, order, moment, chunk);
-  for (size_t i = begin; i < end; ++i) {
-    const ActionRecord& action = actions[order[i]];
-    if (action.moment.value == moment && action.kind == kind) return &action;
+  // A plan has at most three actions on a block at a moment.
+  for (size_t i = begin; i < std::min(end, begin + 4); ++i) {
+    const ActionRecord& action = contents_.plans[plan].actions[order[i]];
+    if (action.moment.value == moment &&
+        RowOf(action.kind).direction() == direction) {
+      return &action;
+    }
   }
   return nullptr;
 }
 
-const ActionRecord* TraceIndex::GradientsSent(int64_t plan, int64_t moment,
-                                              int64_t chunk) const {
-  return Sent(plan, ActionKind::kSendGradients, moment, chunk);
-}
-
-const ActionRecord* TraceIndex::SumSent(int64_t plan, int64_t moment,
-                                        int64_t chunk) const {
-  return Sent(plan, ActionKind::kSendSum, moment, chunk);
-}
-
 bool TraceIndex::HasGradientBlock(int64_t plan, int64_t moment,
                                   int64_t chunk) const {
-  const PlanIndex* const index = At(plans_, plan);
-  if (index == nullptr) return false;
-  const std::vector<int64_t>& order = index->gradient_actions;
+  const std::vector<int64_t>& order = ActionsOn(plan, ChunkBlock::kGradients);
+  if (order.empty()) return false;
   const auto [begin, end] = LatestOn(plan, order, moment, chunk);
-  return begin < end && contents_.plans[plan].actions[order[end - 1]].kind ==
-                            ActionKind::kMakeGradients;
-}
-
-int64_t TraceIndex::ActionNumber(int64_t plan,
-                                 const ActionRecord* action) const {
-  return action - contents_.plans[plan].actions.data();
+  return begin < end &&
+         RowOf(contents_.plans[plan].actions[order[end - 1]].kind).makes;
 }
 
 int64_t TraceIndex::NextDrop(int64_t plan, int64_t chunk, int64_t after) const {
-  const auto [begin, end] = ActionsOn(plan, chunk);
+  const auto [begin, end] = PayloadActions(plan, chunk);
   if (begin == end) return -1;
   const auto& actions = contents_.plans[plan].actions;
-  const auto& order = plans_[plan].actions;
+  const auto& order = ActionsOn(plan, ChunkBlock::kPayload);
   auto at = std::partition_point(
       order.begin() + begin, order.begin() + end,
       [&](int64_t a) { return actions[a].moment.value <= after; });
   // Actions on a chunk take turns: a drop is among the next three.
   for (int i = 0; i < 3 && at != order.begin() + end; ++i, ++at) {
-    if (actions[*at].kind == ActionKind::kDrop) {
-      return actions[*at].moment.value;
-    }
+    if (RowOf(actions[*at].kind).frees) return actions[*at].moment.value;
   }
   return -1;
 }
 
 const ActionRecord* TraceIndex::DropBefore(int64_t plan, int64_t chunk,
                                            int64_t moment) const {
-  const auto [begin, end] = ActionsOn(plan, chunk);
+  const auto [begin, end] = PayloadActions(plan, chunk);
   if (begin == end) return nullptr;
   const auto& actions = contents_.plans[plan].actions;
-  const auto& order = plans_[plan].actions;
+  const auto& order = ActionsOn(plan, ChunkBlock::kPayload);
   const size_t here =
       std::partition_point(
           order.begin() + begin, order.begin() + end,
@@ -358,7 +321,7 @@ const ActionRecord* TraceIndex::DropBefore(int64_t plan, int64_t chunk,
   for (int i = 0; i < 6; ++i) {
     at = at == begin ? end - 1 : at - 1;
     const ActionRecord& action = actions[order[at]];
-    if (action.kind == ActionKind::kDrop) return &action;
+    if (RowOf(action.kind).frees) return &action;
     if (at == here) break;
   }
   return nullptr;

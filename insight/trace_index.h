@@ -70,19 +70,12 @@ class TraceIndex {
   // The last reduce of the chunk's gradients, or -1.
   int64_t LastReduce(int64_t program, int64_t chunk) const;
 
-  // An action on a payload.
-  const ActionRecord* Action(int64_t plan, int64_t moment, ActionKind kind,
-                             int64_t chunk) const;
-  // The sending of the chunk's gradient block at `moment`, or null.
-  const ActionRecord* GradientsSent(int64_t plan, int64_t moment,
-                                    int64_t chunk) const;
-  // The same of the chunk's sum on the device.
-  const ActionRecord* SumSent(int64_t plan, int64_t moment,
-                              int64_t chunk) const;
+  // The action that copies a block of the chunk at `moment`, or null.
+  const ActionRecord* Copy(int64_t plan, ChunkBlock block,
+                           CopyDirection direction, int64_t moment,
+                           int64_t chunk) const;
   // Whether the operator at `moment` writes the chunk's gradients to a block.
   bool HasGradientBlock(int64_t plan, int64_t moment, int64_t chunk) const;
-  // Its number in its plan.
-  int64_t ActionNumber(int64_t plan, const ActionRecord* action) const;
   // The moment of the first drop later than `after`, or -1.
   int64_t NextDrop(int64_t plan, int64_t chunk, int64_t after) const;
   // The drop after which a fetch at `moment` brings the chunk back, in this
@@ -103,11 +96,8 @@ class TraceIndex {
     int64_t chunks_with_states = 0;
   };
   struct PlanIndex {
-    // By chunk, moment, number: those on payloads, those on gradient blocks,
-    // and those on sums on the device.
-    std::vector<int64_t> actions;
-    std::vector<int64_t> gradient_actions;
-    std::vector<int64_t> sum_actions;
+    // For each ChunkBlock the actions on such blocks, by chunk, moment, number.
+    std::array<std::vector<int64_t>, kNumChunkBlocks> actions;
     std::vector<int64_t> initial;
     std::vector<int64_t> device_side;
   };
@@ -121,10 +111,10 @@ class TraceIndex {
   std::pair<size_t, size_t> LatestOn(int64_t plan,
                                      const std::vector<int64_t>& order,
                                      int64_t moment, int64_t chunk) const;
-  const ActionRecord* Sent(int64_t plan, ActionKind kind, int64_t moment,
-                           int64_t chunk) const;
-  // The actions on a chunk: a range of PlanIndex::actions.
-  std::pair<size_t, size_t> ActionsOn(int64_t plan, int64_t chunk) const;
+  // The plan's actions on such blocks, as in PlanIndex.
+  const std::vector<int64_t>& ActionsOn(int64_t plan, ChunkBlock block) const;
+  // The range of those on the chunk's payload.
+  std::pair<size_t, size_t> PayloadActions(int64_t plan, int64_t chunk) const;
 
   const TraceContents& contents_;
   int64_t num_streams_ = 0;

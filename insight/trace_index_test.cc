@@ -31,9 +31,14 @@ TEST(TraceIndex, KnowsUsesDropsAndFetchesOfAChunk) {
   EXPECT_EQ(index.LastReduce(0, 0), 5);
   EXPECT_EQ(index.NextDrop(0, 1, 2), 3);
   EXPECT_EQ(index.NextDrop(0, 1, 3), -1);
-  EXPECT_EQ(index.Action(0, 0, ActionKind::kFetch, 1)->because, Moment(1));
-  EXPECT_EQ(index.Action(0, 3, ActionKind::kDrop, 1)->because, Moment(3));
-  EXPECT_EQ(index.Action(0, 3, ActionKind::kFetch, 1), nullptr);
+  const auto payload = [&](CopyDirection direction, int64_t moment) {
+    return index.Copy(0, ChunkBlock::kPayload, direction, moment, 1);
+  };
+  EXPECT_EQ(payload(CopyDirection::kToDevice, 0)->because, Moment(1));
+  EXPECT_EQ(payload(CopyDirection::kToHost, 3)->because, Moment(3));
+  EXPECT_EQ(payload(CopyDirection::kToDevice, 3), nullptr);
+  EXPECT_EQ(index.Copy(0, ChunkBlock::kSum, CopyDirection::kToHost, 3, 1),
+            nullptr);
   // Fetched at the end for the next step: dropped at 5 of this one. Fetched at
   // 0: dropped at 3 of the step before.
   EXPECT_EQ(index.DropBefore(0, 0, 8)->moment, Moment(5));

@@ -48,6 +48,11 @@ class Finder {
     return -1;
   }
 
+  // Whether the span is a fetch, or a wait before one.
+  bool IsFetch(int64_t span) const {
+    return RowOf(links_.kind[span]).direction == CopyDirection::kToDevice;
+  }
+
   // What a span of work stands for where another stream waits for it on behalf
   // of `chunk`.
   WaitFinding Direct(int64_t waiter, int64_t work) const {
@@ -61,18 +66,14 @@ class Finder {
     if (for_compute && links_.kind[waiter] == WorkKind::kOther) {
       return {WaitCause::kBlocksMove, work};
     }
-    switch (links_.kind[work]) {
-      case WorkKind::kOperator:
-        return {wait.stream == index_.to_device() ? WaitCause::kRoomOperator
-                                                  : WaitCause::kOperator,
-                work};
-      case WorkKind::kFetch:
+    switch (RowOf(links_.kind[work]).direction) {
+      case CopyDirection::kToDevice:
         if (OnNetwork(wait)) return {WaitCause::kBus, work};
         if (same_chunk) return {WaitCause::kEarlierCopy, work};
         return {
             for_compute ? WaitCause::kOperatorRoom : WaitCause::kEarlierCopy,
             work};
-      case WorkKind::kCopyBack:
+      case CopyDirection::kToHost:
         if (for_compute) {
           return {
               same_chunk ? WaitCause::kEarlierCopy : WaitCause::kOperatorRoom,
@@ -82,6 +83,14 @@ class Finder {
                         OnNetwork(wait)
                     ? WaitCause::kGradientsCopied
                     : WaitCause::kRoomCopyBack,
+                work};
+      case CopyDirection::kNone:
+        break;
+    }
+    switch (links_.kind[work]) {
+      case WorkKind::kOperator:
+        return {wait.stream == index_.to_device() ? WaitCause::kRoomOperator
+                                                  : WaitCause::kOperator,
                 work};
       case WorkKind::kReduce:
       case WorkKind::kUpdate: {
@@ -106,9 +115,7 @@ class Finder {
                 work};
       case WorkKind::kMove:
         return {WaitCause::kPlanChange, work};
-      case WorkKind::kPlanning:
-      case WorkKind::kSaving:
-      case WorkKind::kOther:
+      default:
         break;
     }
     return {span.stream == index_.compute() ? WaitCause::kBlocksMove
@@ -128,7 +135,8 @@ class Finder {
       if (before < 0) break;
       const WorkKind kind = links_.kind[before];
       if (kind != WorkKind::kClip && kind != WorkKind::kReduce &&
-          kind != WorkKind::kOperator && kind != WorkKind::kCopyBack) {
+          kind != WorkKind::kOperator &&
+          RowOf(kind).direction != CopyDirection::kToHost) {
         break;  // it only came before on the same stream
       }
       work = before;
@@ -196,9 +204,8 @@ class Finder {
         if (behind < 0) break;
         // Up to its end something else held the network up.
         held_ns = span.end_ns - wait.start_ns;
-        held = links_.kind[behind] == WorkKind::kFetch
-                   ? ExplainFetch(wait, behind)
-                   : Direct(at, behind);
+        held =
+            IsFetch(behind) ? ExplainFetch(wait, behind) : Direct(at, behind);
         held_by = at;
         break;
       }
@@ -245,8 +252,7 @@ class Finder {
       return ExplainNetwork(waiter, work);
     }
     const bool for_its_fetch =
-        wait.stream == index_.compute() &&
-        links_.kind[work] == WorkKind::kFetch &&
+        wait.stream == index_.compute() && IsFetch(work) &&
         links_.kind[waiter] != WorkKind::kOther &&
         (wait.chunk < 0 || wait.chunk == spans_[work].chunk);
     return for_its_fetch ? ExplainFetch(wait, work) : Direct(waiter, work);

@@ -90,14 +90,13 @@ void DurationMeter::Add(const WorkRecord& work) {
       }
       return;
     }
-    case WorkKind::kFetch:
-    case WorkKind::kCopyBack:
-      if (chunk < 0) return;
-      copies_[work.kind == WorkKind::kFetch ? 0 : 1].push_back(
+    default: {
+      const CopyDirection direction = RowOf(work.kind).direction;
+      if (direction == CopyDirection::kNone || chunk < 0) return;
+      copies_[direction == CopyDirection::kToDevice ? 0 : 1].push_back(
           {chunk, duration_ns, work.moment.value});
       return;
-    default:
-      return;
+    }
   }
 }
 

@@ -177,11 +177,12 @@ class Durations {
       if (host_[t] > 0) op.host_duration_ns = std::llround(host_[t] / n);
       BlockMoves& at = overheads->moves[t];
       at.duration_ns = std::llround(moved_[t] / n);
-      for (const auto& [kind, chunk] : waited_for_[t]) {
+      for (const auto& [direction, chunk] : waited_for_[t]) {
         if (chunk < 0 || chunk >= static_cast<int64_t>(trace->chunks.size())) {
           continue;
         }
-        (kind == WorkKind::kFetch ? at.after_fetches : at.after_copies_back)
+        (direction == CopyDirection::kToDevice ? at.after_fetches
+                                               : at.after_copies_back)
             .push_back(ChunkId(chunk));
       }
     }
@@ -210,7 +211,10 @@ class Durations {
   }
 
  private:
-  using CopyOf = std::pair<WorkKind, int64_t>;  // kind and chunk
+  using CopyOf = std::pair<CopyDirection, int64_t>;  // of the chunk
+  static CopyDirection DirectionOf(const WorkRecord& work) {
+    return RowOf(work.kind).direction;
+  }
 
   int64_t Stream(absl::string_view name) const {
     if (!contents_.run.has_value()) return -1;
@@ -282,7 +286,7 @@ class Durations {
     };
     std::map<std::pair<int64_t, int64_t>, const WorkRecord*> copies;
     for (const WorkRecord& work : contents_.works) {
-      if (work.kind == WorkKind::kFetch || work.kind == WorkKind::kCopyBack) {
+      if (DirectionOf(work) != CopyDirection::kNone) {
         copies[{work.stream, work.count}] = &work;
       }
     }
@@ -321,7 +325,8 @@ class Durations {
         for (const WaitRecord::Until& until : wait->until) {
           const auto copy = copies.find({until.stream, until.count});
           if (copy == copies.end()) continue;
-          waited_for.insert({copy->second->kind, copy->second->chunk.value});
+          waited_for.insert(
+              {DirectionOf(*copy->second), copy->second->chunk.value});
         }
       } else if (wait != nullptr) {
         moved += pause;
@@ -340,8 +345,9 @@ class Durations {
     for (const WorkRecord& work : contents_.works) {
       if (!Counts(work)) continue;
       const double length = static_cast<double>(work.end_ns - work.start_ns);
-      if (work.kind == WorkKind::kFetch || work.kind == WorkKind::kCopyBack) {
-        const int direction = work.kind == WorkKind::kFetch ? 0 : 1;
+      if (DirectionOf(work) != CopyDirection::kNone) {
+        const int direction =
+            DirectionOf(work) == CopyDirection::kToDevice ? 0 : 1;
         if (direction == 1 &&
             MayBeSum(trace, work.moment.value, work.chunk.value)) {
           continue;
