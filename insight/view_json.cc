@@ -29,10 +29,13 @@ class Writer {
       json_.String("label", stream.label);
       json_.EndObject();
     });
-    json_.Key("kinds");
-    json_.BeginArray();
-    for (const WorkRow& row : kWorkRows) json_.String(row.name);
-    json_.EndArray();
+    List("kinds", kWorkRows, [&](const WorkRow& row) {
+      json_.BeginObject();
+      json_.String("name", row.name);
+      json_.String("color", row.color);
+      json_.Bool("copies", row.direction != CopyDirection::kNone);
+      json_.EndObject();
+    });
     List("programs", view_.programs,
          [&](const TraceView::Program& program) { WriteProgram(program); });
     List("plans", view_.plans,

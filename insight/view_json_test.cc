@@ -21,7 +21,8 @@ TEST(ViewJson, HoldsAStep) {
   EXPECT_EQ(view["run"]["device_budget_bytes"], 10'000);
   EXPECT_TRUE(view["run"]["host_budget_bytes"].is_null());  // unlimited
   EXPECT_EQ(view["streams"][3]["label"], "CPU optimizer");
-  EXPECT_EQ(view["kinds"][2], "fetch");
+  EXPECT_EQ(view["kinds"][2],
+            Json({{"name", "fetch"}, {"color", "fetch"}, {"copies", true}}));
   EXPECT_EQ(view["programs"][0]["ops"]["writes"][2], Json({1}));
   EXPECT_EQ(view["programs"][0]["ops"]["writes"][1], Json::array());
   EXPECT_EQ(view["programs"][0]["chunks"][1]["uses"], Json({1, 2, 3, 7}));

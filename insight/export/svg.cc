@@ -344,8 +344,7 @@ class Picture {
   std::string ColorOfSpan(const TraceView::Span& span) const {
     if (span.kind < 0) return "wait";
     const auto kind = static_cast<WorkKind>(span.kind);
-    if (IsPause(kind)) return "pause";
-    if (kind != WorkKind::kOperator) return std::string(RowOf(kind).name);
+    if (kind != WorkKind::kOperator) return std::string(RowOf(kind).color);
     const int64_t plan = span.step < 0 ? -1 : view_.steps[span.step].plan;
     const int64_t program = plan < 0 ? -1 : view_.plans[plan].program;
     if (program < 0 || span.moment < 0 ||
@@ -382,14 +381,16 @@ class Picture {
                             thin ? y + kLane / 2 - 1 : y + 2, right - x,
                             thin ? 1.5 : kLane - 4, right - x);
     }
+    std::vector<std::string> names = {"wait", "forward", "backward",
+                                      "optimizer"};
+    for (const WorkRow& row : kWorkRows) {
+      if (row.kind != WorkKind::kOther) names.emplace_back(row.color);
+    }
+    names.emplace_back(RowOf(WorkKind::kOther).color);
     std::vector<Entry> entries;
-    for (const char* const name :
-         {"wait", "forward", "backward", "optimizer", "fetch", "copy_back",
-          "reduce", "update", "clip", "input", "move", "gather", "exchange",
-          "pause", "other"}) {
-      if (seen.count(name) > 0) {
-        entries.push_back({absl::StrReplaceAll(name, {{"_", " "}}), name});
-      }
+    for (const std::string& name : names) {
+      if (seen.erase(name) == 0) continue;
+      entries.push_back({absl::StrReplaceAll(name, {{"_", " "}}), name});
     }
     DrawLegend(top - kLegend, "streams", entries);
     for (size_t lane = 0; lane < lanes; ++lane) {

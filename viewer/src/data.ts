@@ -5,8 +5,15 @@
 
 export class DataError extends Error {}
 
-/** Kinds of work that the program does itself, while no step is queued. */
-export const kPauses = new Set(['planning', 'saving']);
+/** A kind of work. Pauses, in which the program does something itself while no
+    step is queued, have the colour of that name. */
+export interface WorkKind {
+  name: string;
+  /** In palette.css; operators have that of their phase. */
+  color: string;
+  /** Of a chunk, to the device or to the host. */
+  copies: boolean;
+}
 
 export interface Run {
   title: string;
@@ -223,7 +230,7 @@ export interface ViewData {
   run: Run|null;
   categories: string[];
   streams: {name: string, label: string}[];
-  kinds: string[];
+  kinds: WorkKind[];
   programs: Program[];
   plans: Plan[];
   steps: Step[];

@@ -8,7 +8,7 @@ import {
 import type {Selection} from './hash';
 import {pointAt} from './memory_track';
 import type {Model} from './model';
-import {kCategoryColors, stateColorName, workColorName} from './palette';
+import {kCategoryColors, stateColorName} from './palette';
 import {exactTime} from './scale';
 
 export type Select = (selection: Selection) => void;
@@ -142,8 +142,8 @@ function spanDetails(
                               clip(needed.name, 200));
   }
   return card.done(
-      kind.replaceAll('_', ' '), model.label(index),
-      workColorName(kind, op?.phase ?? ''), ...more);
+      kind.replaceAll('_', ' '), model.label(index), model.colorName(index),
+      ...more);
 }
 
 function runsOf(table: Table, program: number, moment: number): string {
@@ -207,10 +207,7 @@ function chunkDetails(
             next.ahead === 1 ? '' : 's'}` +
             (Number.isFinite(start) ? `, ${formatTime(start)}` : ''));
   }
-  const moves = model.spansOfChunk(chunk).filter((i) => {
-    const kind = model.kindName(i);
-    return kind === 'fetch' || kind === 'copy_back' || kind === 'move';
-  });
+  const moves = model.spansOfChunk(chunk).filter((i) => model.movesChunk(i));
   const last = moves.filter((i) => spans.start[i]! <= time).at(-1);
   const following = moves.find((i) => spans.start[i]! > time);
   const move = (name: string, i: number|undefined) => {

@@ -3,15 +3,16 @@
 // nothing is lost, and a thin line says so.
 import {fitting, haloText} from './canvas';
 import {clip, clipName} from './format';
-import {workColorName} from './palette';
+import type {Model} from './model';
 import {type Box, type Frame, drawSteps, gutter, kFont, within} from './track';
 
 /** Colours of all work, in the order of their classes when merged. */
-export const kWorkColors = [
-  'wait', 'forward', 'backward', 'optimizer', 'fetch', 'copy_back', 'reduce',
-  'update', 'clip', 'input', 'move', 'gather', 'exchange', 'pause', 'other',
-];
-const kClassOf = new Map(kWorkColors.map((name, i) => [name, i]));
+export function workColors(model: Model): string[] {
+  const kinds = model.data.kinds.map((kind) => kind.color)
+                    .filter((color) => color !== 'other');
+  return [...new Set(
+      ['wait', 'forward', 'backward', 'optimizer', ...kinds, 'other'])];
+}
 
 export function laneBox(box: Box, lanes: number, lane: number): Box {
   const height = box.height / Math.max(1, lanes);
@@ -28,8 +29,8 @@ export function drawLanes(frame: Frame, box: Box): void {
   const {data, lanes} = model;
   const {spans} = data;
   // A class per span would be a lookup of strings per span and frame.
-  const classes = classesOf(frame);
-  const faded = kWorkColors.length;
+  const {colors, classes} = classesOf(model);
+  const faded = colors.length;
   const striped = palette.waitPattern(context);
 
   within(frame, box, () => drawSteps(frame, box));
@@ -49,7 +50,7 @@ export function drawLanes(frame: Frame, box: Box): void {
       context.fillRect(0, place.y, width, place.height);
       const paint = (index: number, x: number, right: number) => {
         const dim = index >= faded;
-        const name = kWorkColors[dim ? index - faded : index]!;
+        const name = colors[dim ? index - faded : index]!;
         context.globalAlpha = dim ? 0.25 : 1;
         context.fillStyle = name === 'wait' && right - x > 3 ?
             striped :
@@ -75,7 +76,7 @@ export function drawLanes(frame: Frame, box: Box): void {
             paint(classOf(span), x, right - gap);
             if (right - x < 34 || place.height < 12) return;
             if (lane > 0 && spans.kind[span]! < 0) return;
-            const color = palette.color(kWorkColors[classes[span]!]!);
+            const color = palette.color(colors[classes[span]!]!);
             const dim = hits !== null && !hits.isHit[span];
             const ink = dim ? palette.color('soft') : palette.on(color);
             const room = fitting(right - x - 8, kFont);
@@ -100,21 +101,27 @@ export function drawLanes(frame: Frame, box: Box): void {
   });
 }
 
-const classCache = new WeakMap<object, Uint8Array>();
+interface Classes {
+  colors: string[];
+  /** By span: an index of colors. */
+  classes: Uint8Array;
+}
 
-function classesOf(frame: Frame): Uint8Array {
-  const {model} = frame;
-  let classes = classCache.get(model);
-  if (!classes) {
-    classes = new Uint8Array(model.data.spans.count);
+const classCache = new WeakMap<Model, Classes>();
+
+function classesOf(model: Model): Classes {
+  let result = classCache.get(model);
+  if (!result) {
+    const colors = workColors(model);
+    const classOf = new Map(colors.map((name, i) => [name, i]));
+    const classes = new Uint8Array(model.data.spans.count);
     for (let i = 0; i < classes.length; i++) {
-      const kind = model.kindName(i);
-      const phase = kind === 'operator' ? model.phase(i) : '';
-      classes[i] = kClassOf.get(workColorName(kind, phase))!;
+      classes[i] = classOf.get(model.colorName(i))!;
     }
-    classCache.set(model, classes);
+    result = {colors, classes};
+    classCache.set(model, result);
   }
-  return classes;
+  return result;
 }
 
 /** A frame around what is selected, wide enough to be seen. */

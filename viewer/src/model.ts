@@ -1,7 +1,7 @@
 // A view with what the pictures ask of it: its rows, its extent, and who is
 // who.
 import type {Range} from './axis';
-import {kPauses, type Op, type Plan, type Program, type ViewData} from './data';
+import type {Op, Plan, Program, ViewData} from './data';
 import {group, lowerBound, type Row} from './runs';
 
 /** More rows than this are not drawn: nobody could tell them apart. */
@@ -78,12 +78,29 @@ export class Model {
 
   /** The program did something itself, which is no work of the stream's. */
   isPause(span: number): boolean {
-    return kPauses.has(this.kindName(span));
+    return this.colorName(span) === 'pause';
   }
 
   kindName(span: number): string {
     const kind = this.data.spans.kind[span]!;
-    return kind < 0 ? 'wait' : this.data.kinds[kind] ?? 'other';
+    return kind < 0 ? 'wait' : this.data.kinds[kind]?.name ?? 'other';
+  }
+
+  /** The name in palette.css of the colour of a span. */
+  colorName(span: number): string {
+    const kind = this.kindName(span);
+    if (kind === 'wait') return kind;
+    if (kind !== 'operator') {
+      return this.data.kinds[this.data.spans.kind[span]!]?.color ?? 'other';
+    }
+    const phase = this.phase(span);
+    return phase === 'backward' || phase === 'optimizer' ? phase : 'forward';
+  }
+
+  /** Whether the work moves the chunk or its optimizer states. */
+  movesChunk(span: number): boolean {
+    return this.kindName(span) === 'move' ||
+        this.data.kinds[this.data.spans.kind[span]!]?.copies === true;
   }
 
   /** The phase of an operator; '' of other work. */

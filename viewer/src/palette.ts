@@ -1,12 +1,9 @@
 // The colours of palette.css for canvases, which know no style sheets.
-import {kPauses} from './data';
 import type {Theme} from './hash';
 
 export interface Palette {
   color(name: string): string;
   category(index: number): string;
-  /** Of a piece of work: its kind, operators by phase. */
-  work(kind: string, phase: string): string;
   state(name: string): string;
   /** Text that can be read on a colour. */
   on(color: string): string;
@@ -19,20 +16,6 @@ export const kCategoryColors = 8;
 const kKnownStates = new Set([
   'arriving', 'hold', 'compute', 'gradients', 'leaving', 'reducing', 'updating',
 ]);
-const kKnownKinds = new Set([
-  'wait', 'fetch', 'copy_back', 'reduce', 'update', 'clip', 'input', 'move',
-  'gather', 'exchange',
-]);
-
-/** The name of a kind's colour in palette.css. */
-export function workColorName(kind: string, phase: string): string {
-  if (kind === 'operator') {
-    return phase === 'backward' || phase === 'optimizer' ? phase : 'forward';
-  }
-  if (kPauses.has(kind)) return 'pause';
-  return kKnownKinds.has(kind) ? kind : 'other';
-}
-
 export function stateColorName(name: string): string {
   return `state-${kKnownStates.has(name) ? name : 'other'}`;
 }
@@ -49,10 +32,11 @@ export function luminance(color: string): number {
 export function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
   const cache = new Map<string, string>();
+  const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const color = (name: string) => {
     let value = cache.get(name);
     if (value === undefined) {
-      value = style.getPropertyValue(`--${name}`).trim();
+      value = read(name) || read('other');  // a view may name anything
       cache.set(name, value);
     }
     return value;
@@ -63,7 +47,6 @@ export function readPalette(): Palette {
   return {
     color,
     category: (index) => color(`category-${index % kCategoryColors}`),
-    work: (kind, phase) => color(workColorName(kind, phase)),
     state: (name) => color(stateColorName(name)),
     on: (value) => {
       let result = readable.get(value);

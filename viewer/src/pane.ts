@@ -6,12 +6,12 @@ import {h} from './dom';
 import {clip} from './format';
 import type {Selection} from './hash';
 import {
-  drawLanes, kWorkColors, laneAt, laneBox, outline,
+  drawLanes, laneAt, laneBox, outline, workColors,
 } from './lanes_track';
 import {drawMemory, type MemoryScale, pointAt} from './memory_track';
 import type {Model} from './model';
 import {
-  kCategoryColors, type Palette, stateColorName, workColorName,
+  kCategoryColors, type Palette, stateColorName,
 } from './palette';
 import {chunkAt, drawResidency, mostHeight, rowHeight} from './residency_track';
 import type {Hits} from './search';
@@ -339,7 +339,7 @@ function legendsOf(model: Model): Legend[] {
   memory.bytes.forEach((bytes, i) => bytes > 0 && held.add(i % n));
   const done = new Set<string>();
   for (let i = 0; i < spans.count; i++) {
-    done.add(workColorName(model.kindName(i), model.phase(i)));
+    done.add(model.colorName(i));
   }
   const been = new Set(residency.state);
   const entry = (name: string, color: string): Entry =>
@@ -356,7 +356,7 @@ function legendsOf(model: Model): Legend[] {
     },
     {
       title: 'streams',
-      entries: kWorkColors.filter((name) => done.has(name)).map(
+      entries: workColors(model).filter((name) => done.has(name)).map(
           (name) => entry(name, name)),
     },
     {

@@ -70,7 +70,10 @@ function parseView(from: Reader): ViewData {
   const categories = from.at('categories').texts();
   const streams = from.at('streams').each(
       (s) => ({name: s.at('name').text(), label: s.at('label').text()}));
-  const kinds = from.at('kinds').texts();
+  const kinds = from.at('kinds').each((k) => ({
+    name: k.at('name').text(), color: k.at('color').text(),
+    copies: k.at('copies').flag(),
+  }));
   const strings = from.at('strings').texts();
   const states = from.at('states').each(
       (s) => ({name: s.at('name').text(), tier: s.at('tier').text()}));

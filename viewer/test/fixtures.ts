@@ -1,5 +1,5 @@
 // Views for the tests: a simulated run, and the odd cases made from it.
-import {kKinds, kMiB, kStates, makeView} from './simulated_run';
+import {kKindRows, kKinds, kMiB, kStates, makeView} from './simulated_run';
 
 export {makeView};
 
@@ -28,7 +28,7 @@ export function makeEmpty(): any {
   return {
     version: 1, source: 'empty.trace', status: 'empty',
     message: 'the trace holds no records', truncated: false, run: null,
-    categories: [], streams: [], kinds: kKinds, programs: [], plans: [],
+    categories: [], streams: [], kinds: kKindRows, programs: [], plans: [],
     steps: [], results: {step: [], duration_ns: [], stall_ns: [], loss: [],
                          h2d_bytes: [], d2h_bytes: []},
     spans: {stream: [], kind: [], step: [], moment: [], chunk: [], start: [],
@@ -208,7 +208,7 @@ export function makeRanks(): any {
     view.run = {...view.run, rank, world_size: 3, host, clock_error_ns: 900};
     view.streams.push({name: 'network', label: 'network'});
     const lane = view.streams.length - 1;
-    const {spans, strings, steps, kinds} = view;
+    const {spans, strings, steps} = view;
     const [label, waits, note] = ['gather chunk 1', 'wait for rank 2',
       'Rank 2 came 2.00 ms later than this rank to the gather of chunk 1.']
         .map((text) => strings.push(text) - 1);
@@ -227,7 +227,7 @@ export function makeRanks(): any {
       }
     };
     if (rank < 2) add(-1, end, end + 2_000_000, waits!, 2);
-    add(kinds.indexOf('gather'), end + 2_000_000, end + 2_500_000, label!, -1);
+    add(kKinds.indexOf('gather'), end + 2_000_000, end + 2_500_000, label!, -1);
     for (const step of steps) {
       Object.assign(step, {
         network_ns: 500_000, late_ns: rank < 2 ? 2_000_000 : 0,

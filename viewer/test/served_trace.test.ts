@@ -292,7 +292,7 @@ describe('The page of a run on two ranks', () => {
           kinds: [...spans.kind].filter(
               (kind, i) => kind >= 0 &&
                   lanes[spans.stream[i]!] === 'network')
-              .map((kind) => kinds[kind]!),
+              .map((kind) => kinds[kind]!.name),
           late: [...spans.lateRank].filter((late) => late >= 0).length,
           start: Math.min(...spans.start),
         };

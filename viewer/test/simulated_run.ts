@@ -53,6 +53,11 @@ export const kKinds = [
   'other', 'operator', 'fetch', 'copy_back', 'reduce', 'update', 'clip',
   'input', 'move', 'gather', 'exchange', 'planning', 'saving',
 ];
+/** The kinds as a view has them. */
+export const kKindRows = kKinds.map((name) => ({
+  name, color: name === 'planning' || name === 'saving' ? 'pause' : name,
+  copies: name === 'fetch' || name === 'copy_back',
+}));
 export const kStates = [
   {name: 'arriving', tier: 'device'}, {name: 'hold', tier: 'device'},
   {name: 'compute', tier: 'device'}, {name: 'gradients', tier: 'device'},

@@ -1,7 +1,7 @@
 // From a simulated run to a view: columns, tables and the summary, as the
 // analysis of a trace would make them.
 import {
-  flopsOf, kKinds, kMiB, kStates, type Op, type Span,
+  flopsOf, kKindRows, kMiB, kStates, type Op, type Span,
 } from './simulated_run';
 
 /** Points of all categories as a list of points for each category. */
@@ -138,7 +138,7 @@ export function finish(run: any): any {
       {name: 'device_to_host', label: 'device to host'},
       {name: 'host_compute', label: 'CPU optimizer'},
     ],
-    kinds: kKinds,
+    kinds: kKindRows,
     programs: run.programs,
     plans: [{
       program: 0, policy: 'auto', warmup: false, device_budget_bytes: budget,
