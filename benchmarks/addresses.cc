@@ -66,7 +66,7 @@ void PrintCase(const Case& c) {
 bool Returns(const Plan& plan, const StepTrace& trace) {
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::kCopyBack &&
+      if (RowOf(action.kind).direction() == CopyDirection::kToHost &&
           trace.chunks[action.chunk.value].holds_activations()) {
         return true;
       }

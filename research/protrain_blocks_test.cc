@@ -129,7 +129,7 @@ TEST(ProTrainBlocks, SwapsWhereCopiesHideBehindOperators) {
   int64_t copies = 0;
   for (const std::vector<Action>& actions : choice.plan.actions) {
     for (const Action& action : actions) {
-      copies += action.kind == ActionKind::kCopyBack &&
+      copies += RowOf(action.kind).direction() == CopyDirection::kToHost &&
                 choice.trace.chunks[action.chunk.value].holds_activations();
     }
   }

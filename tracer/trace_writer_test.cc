@@ -142,13 +142,7 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
     for (const ChunkId chunk : DrawChunks(trace)) {
       plan.actions.push_back(
           {Moment(static_cast<int64_t>(t)),
-           *rc::gen::element(ActionKind::kFetch, ActionKind::kCopyBack,
-                             ActionKind::kDrop, ActionKind::kMakeGradients,
-                             ActionKind::kSendGradients,
-                             ActionKind::kDropGradients, ActionKind::kMakeSum,
-                             ActionKind::kSendSum, ActionKind::kDropSum,
-                             ActionKind::kSpeculate),
-           chunk,
+           kActionRows[*rc::gen::inRange(0, kNumActionKinds)].kind, chunk,
            Moment(*rc::gen::inRange<int64_t>(
                -1, static_cast<int64_t>(trace.ops.size())))});
     }

@@ -108,7 +108,7 @@ int64_t Returns(const Plan& plan, const StepTrace& trace) {
   int64_t copies = 0;
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {
-      copies += action.kind == ActionKind::kCopyBack &&
+      copies += RowOf(action.kind).direction() == CopyDirection::kToHost &&
                 trace.chunks[action.chunk.value].holds_activations();
     }
   }

@@ -210,7 +210,7 @@ RC_GTEST_PROP(AutoPolicy, IsNeverSlowerThanCpuAndFitsWhereverItFits, ()) {
     for (const Action& action : at_moment) {
       // Activations begin and end wherever they are.
       actions += !c.trace.chunks[action.chunk.value].holds_activations() ||
-                 action.kind == ActionKind::kCopyBack;
+                 RowOf(action.kind).direction() == CopyDirection::kToHost;
     }
   }
   if (all_fits && c.request.gpu_margin_mem_ratio == 1) RC_ASSERT(actions == 0);
