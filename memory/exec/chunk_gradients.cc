@@ -12,15 +12,15 @@ namespace castor {
 absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
                                         SumWork work) {
   Chunk& chunk = at(id);
-  const bool in_block = chunk.gradients.valid();
-  if (!chunk.device_sum.valid() || chunk.sum_sent ||
-      (in_block ? chunk.block_sent || chunk.block_added : !resident(id))) {
+  const bool in_block = has_gradient_block(id);
+  if (chunk.sum.state != Beside::kOpen ||
+      (in_block ? chunk.gradients.state != Beside::kOpen : !resident(id))) {
     return Illegal(id, "adding to the sum on the device");
   }
-  const BlockId from = in_block ? chunk.gradients : chunk.block;
-  auto* const sum = static_cast<float*>(arena_->Pointer(chunk.device_sum));
+  const BlockId from = in_block ? chunk.gradients.block : chunk.block;
+  auto* const sum = static_cast<float*>(arena_->Pointer(chunk.sum.block));
   const StreamId adds = sharded() ? StreamId::kNetwork : StreamId::kCompute;
-  device_->Wait(adds, arena_->WaitToWrite(chunk.device_sum), tag.Pack());
+  device_->Wait(adds, arena_->WaitToWrite(chunk.sum.block), tag.Pack());
   Fence done;
   if (sharded()) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -36,26 +36,24 @@ absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
         });
     arena_->NoteRead(from, done);
   }
-  arena_->NoteWrite(chunk.device_sum, done);
+  arena_->NoteWrite(chunk.sum.block, done);
   if (in_block) {
-    chunk.block_added = true;
+    chunk.gradients.state = Beside::kAdded;
     return absl::OkStatus();
   }
   // The home still holds the parameters.
   GiveSlotBack(chunk);
-  chunk.content = Content::kSpent;
-  chunk.dirty = false;
-  chunk.home_valid = true;
+  chunk.payload = Payload::kSpent;
+  chunk.home_state = Home::kCurrent;
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
   Chunk& chunk = at(id);
   if (chunk.side == Side::kDevice) return ReduceOnDevice(id, tag, assign);
-  if ((chunk.content != Content::kLocal && !chunk.gradients_sent) ||
-      (resident(id) && !chunk.gradients_sent) || chunk.slot < 0) {
-    return Illegal(id, "reduce on the host");
-  }
+  const bool in_slot = chunk.home_state == Home::kGradients ||
+                       (!resident(id) && chunk.payload == Payload::kInSlot);
+  if (!in_slot || chunk.slot < 0) return Illegal(id, "reduce on the host");
   device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
   CASTOR_ASSIGN_OR_RETURN(
       const Fence done,
@@ -64,31 +62,31 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
                                 assign, tag));
   chunk.states_used.Add(done);
   // The home still holds the parameters.
-  chunk.content = Content::kParameters;
-  chunk.gradients_sent = false;
+  chunk.payload = Payload::kSaved;
+  if (chunk.home_state == Home::kGradients) chunk.home_state = Home::kCurrent;
   GiveSlotBack(chunk);
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::ReduceOnDevice(ChunkId id, WorkTag tag, bool assign) {
   Chunk& chunk = at(id);
-  const bool in_block = chunk.gradients.valid();
-  if (in_block ? chunk.block_added
-               : !resident(id) || chunk.content != Content::kLocal) {
+  const bool in_block = has_gradient_block(id);
+  const bool in_payload = resident(id) && (chunk.payload == Payload::kLocal ||
+                                           chunk.payload == Payload::kInSlot);
+  if (in_block ? chunk.gradients.state != Beside::kOpen : !in_payload) {
     return Illegal(id, "reduce on the device");
   }
   device_->Wait(StreamId::kNetwork, WaitToUseOptimizer(id), tag.Pack());
   CASTOR_ASSIGN_OR_RETURN(
-      const Fence done,
-      exchange_->ReduceFromBlock(id, in_block ? chunk.gradients : chunk.block,
-                                 optimizer_on_device(id).sum, assign, tag));
+      const Fence done, exchange_->ReduceFromBlock(
+                            id, in_block ? chunk.gradients.block : chunk.block,
+                            optimizer_on_device(id).sum, assign, tag));
   NoteOptimizerUse(id, done);
   if (in_block) {
-    chunk.block_added = true;
+    chunk.gradients.state = Beside::kAdded;
     return absl::OkStatus();
   }
-  chunk.content = Content::kSpent;
-  chunk.dirty = true;
+  chunk.payload = Payload::kReduced;
   GiveSlotBack(chunk);
   return absl::OkStatus();
 }
@@ -97,7 +95,8 @@ absl::Status ChunkStore::PutGradients(
     ChunkId id, absl::FunctionRef<void(std::byte* to)> fill) {
   Chunk& chunk = at(id);
   if (!sharded() || resident(id) || chunk.side != Side::kHost ||
-      chunk.content != Content::kParameters || chunk.gradients_sent) {
+      chunk.payload != Payload::kSaved ||
+      chunk.home_state == Home::kGradients) {
     return Illegal(id, "gradients of a whole payload");
   }
   chunk.slot = exchange_->TakeSlot();
@@ -105,129 +104,121 @@ absl::Status ChunkStore::PutGradients(
   const absl::Status free = device_->Synchronize(slot.used);
   if (!free.ok()) return free;
   fill(slot.block.data());
-  chunk.content = Content::kLocal;
+  chunk.payload = Payload::kInSlot;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::MakeBeside(ChunkId id, int64_t bytes,
+                                    int64_t at_offset, BlockBeside& beside) {
+  CASTOR_ASSIGN_OR_RETURN(
+      beside.block, arena_->Allocate(bytes, Category::kGradients, End::kLow,
+                                     ChunkName(id), at_offset));
+  beside.state = Beside::kOpen;
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::MakeGradients(ChunkId id, int64_t at_offset) {
   Chunk& chunk = at(id);
-  const bool on_device = chunk.side == Side::kDevice;
-  if ((on_device ? !sharded() : chunk.dirty) || states_bytes(id) == 0 ||
-      chunk.gradients.valid() || chunk.gradients_sent ||
-      chunk.content != Content::kParameters) {
+  const bool has_parameters =
+      chunk.payload == Payload::kSaved ||
+      (chunk.payload == Payload::kChanged && chunk.side == Side::kDevice);
+  if (!has_parameters || (chunk.side == Side::kDevice && !sharded()) ||
+      states_bytes(id) == 0 || has_gradient_block(id) ||
+      chunk.home_state == Home::kGradients) {
     return Illegal(id, "a gradient block");
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      chunk.gradients,
-      arena_->Allocate(layout_->payload_bytes(id), Category::kGradients,
-                       End::kLow, ChunkName(id), at_offset));
-  return absl::OkStatus();
+  return MakeBeside(id, layout_->payload_bytes(id), at_offset, chunk.gradients);
 }
 
 absl::Status ChunkStore::SendGradients(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (!chunk.gradients.valid() || chunk.block_sent || chunk.block_added ||
-      chunk.device_sum.valid() || chunk.side == Side::kDevice) {
+  if (chunk.gradients.state != Beside::kOpen || has_device_sum(id) ||
+      chunk.side == Side::kDevice) {
     return Illegal(id, "sending gradients");
   }
   if (sharded()) {
-    CASTOR_RETURN_IF_ERROR(CopyToSlot(id, chunk.gradients, tag));
+    CASTOR_RETURN_IF_ERROR(CopyToSlot(id, chunk.gradients.block, tag));
   } else {
     const int64_t bytes = layout_->payload_bytes(id);
-    Fence ready = arena_->WaitToRead(chunk.gradients);
+    Fence ready = arena_->WaitToRead(chunk.gradients.block);
     ready.Add(chunk.home_used);
     device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
     const Fence done =
         device_->Copy(StreamId::kDeviceToHost, tag.Pack(), chunk.home.data(),
-                      arena_->Pointer(chunk.gradients), bytes);
-    arena_->NoteRead(chunk.gradients, done);
+                      arena_->Pointer(chunk.gradients.block), bytes);
+    arena_->NoteRead(chunk.gradients.block, done);
     chunk.home_written = done;
     chunk.home_used.Add(done);
     d2h_bytes_ += bytes;
   }
-  chunk.block_sent = chunk.gradients_sent = true;
+  chunk.gradients.state = Beside::kSent;
+  chunk.home_state = Home::kGradients;
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::DropGradients(ChunkId id) {
-  Chunk& chunk = at(id);
-  if (!chunk.block_sent && !chunk.block_added) {
+  BlockBeside& gradients = at(id).gradients;
+  if (gradients.state != Beside::kSent && gradients.state != Beside::kAdded) {
     return Illegal(id, "dropping gradients");
   }
-  arena_->Free(chunk.gradients);
-  chunk.gradients = BlockId();
-  chunk.block_sent = chunk.block_added = false;
+  DropBeside(gradients);
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::MakeSum(ChunkId id, int64_t at_offset) {
   Chunk& chunk = at(id);
   if (chunk.side != Side::kHost || states_bytes(id) == 0 || !accumulate_ ||
-      chunk.device_sum.valid() || chunk.gradients_sent) {
+      has_device_sum(id) || chunk.home_state == Home::kGradients) {
     return Illegal(id, "a sum on the device");
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      chunk.device_sum,
-      arena_->Allocate(layout_->shard_elements(id) * StateLayout::kSumBytes,
-                       Category::kGradients, End::kLow, ChunkName(id),
-                       at_offset));
-  return absl::OkStatus();
+  return MakeBeside(id, layout_->shard_elements(id) * StateLayout::kSumBytes,
+                    at_offset, chunk.sum);
 }
 
 absl::Status ChunkStore::SendSum(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (!chunk.device_sum.valid() || chunk.sum_sent) {
-    return Illegal(id, "sending the sum");
-  }
+  if (chunk.sum.state != Beside::kOpen) return Illegal(id, "sending the sum");
   const int64_t bytes = layout_->shard_elements(id) * StateLayout::kSumBytes;
-  Fence ready = arena_->WaitToRead(chunk.device_sum);
+  Fence ready = arena_->WaitToRead(chunk.sum.block);
   ready.Add(chunk.states_used);
   device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
   const Fence done = device_->Copy(StreamId::kDeviceToHost, tag.Pack(),
                                    ViewOf(id, chunk.host_states.data()).sum,
-                                   arena_->Pointer(chunk.device_sum), bytes);
-  arena_->NoteRead(chunk.device_sum, done);
+                                   arena_->Pointer(chunk.sum.block), bytes);
+  arena_->NoteRead(chunk.sum.block, done);
   chunk.states_used.Add(done);
   d2h_bytes_ += bytes;
-  chunk.sum_sent = true;
+  chunk.sum.state = Beside::kSent;
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::DropSum(ChunkId id) {
-  Chunk& chunk = at(id);
-  if (!chunk.sum_sent) return Illegal(id, "dropping the sum");
-  arena_->Free(chunk.device_sum);
-  chunk.device_sum = BlockId();
-  chunk.sum_sent = false;
+  BlockBeside& sum = at(id).sum;
+  if (sum.state != Beside::kSent) return Illegal(id, "dropping the sum");
+  DropBeside(sum);
   return absl::OkStatus();
 }
 
 absl::Status ChunkStore::BringSumHome(ChunkId id, WorkTag tag) {
-  const Chunk& chunk = at(id);
-  if (!chunk.device_sum.valid()) return absl::OkStatus();
-  if (!chunk.sum_sent) CASTOR_RETURN_IF_ERROR(SendSum(id, tag));
-  return DropSum(id);
+  if (at(id).sum.state == Beside::kOpen) {
+    CASTOR_RETURN_IF_ERROR(SendSum(id, tag));
+  }
+  return has_device_sum(id) ? DropSum(id) : absl::OkStatus();
 }
 
 void ChunkStore::ForgetGradients(ChunkId id) {
-  Chunk& chunk = at(id);
-  if (chunk.gradients.valid()) arena_->Free(chunk.gradients);
-  chunk.gradients = BlockId();
-  chunk.block_sent = chunk.block_added = false;
-  if (chunk.device_sum.valid()) arena_->Free(chunk.device_sum);
-  chunk.device_sum = BlockId();
-  chunk.sum_sent = false;
+  if (has_gradient_block(id)) DropBeside(at(id).gradients);
+  if (has_device_sum(id)) DropBeside(at(id).sum);
 }
 
 std::byte* ChunkStore::gradients(ChunkId id) const {
-  const Chunk& chunk = at(id);
-  return chunk.gradients.valid()
-             ? static_cast<std::byte*>(arena_->Pointer(chunk.gradients))
+  return has_gradient_block(id)
+             ? static_cast<std::byte*>(arena_->Pointer(at(id).gradients.block))
              : payload(id);
 }
 
 void ChunkStore::AddGradientBytes(ChunkId id, int64_t bytes) {
-  if (at(id).gradients.valid()) return;
+  if (has_gradient_block(id)) return;
   at(id).gradient_bytes += bytes;
   TellCategories(id);
 }

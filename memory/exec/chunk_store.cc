@@ -53,18 +53,18 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
 }
 
 absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, " of ", ChunkName(chunk), ", which is ",
-                   !resident(chunk)  ? "not on the device"
-                   : at(chunk).dirty ? "dirty on the device"
-                                     : "clean on the device",
-                   ", its home ", at(chunk).home_valid ? "valid" : "stale",
-                   at(chunk).uncommitted ? ", its update not committed" : ""));
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, " of ", ChunkName(chunk), ", which is ",
+      !resident(chunk) ? "not on the device"
+      : dirty(chunk)   ? "dirty on the device"
+                       : "clean on the device",
+      ", its home ", at(chunk).home_state == Home::kStale ? "stale" : "valid",
+      at(chunk).uncommitted ? ", its update not committed" : ""));
 }
 
 absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag, int64_t at_offset) {
   Chunk& chunk = at(id);
-  if (resident(id) || !saved(chunk) || chunk.gradients_sent ||
+  if (resident(id) || !IsSaved(chunk) || chunk.home_state == Home::kGradients ||
       chunk.uncommitted) {
     return Illegal(id, "fetch");
   }
@@ -72,10 +72,9 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag, int64_t at_offset) {
       chunk.block,
       arena_->Allocate(layout_->payload_bytes(id), Category::kParameters,
                        End::kLow, ChunkName(id), at_offset));
-  chunk.dirty = false;
   TellCategories(id);
-  if (chunk.content == Content::kSpent) return absl::OkStatus();
-  const bool local = chunk.content == Content::kLocal;
+  if (chunk.payload == Payload::kSpent) return absl::OkStatus();
+  const bool local = chunk.payload == Payload::kInSlot;
   const int64_t bytes =
       local ? layout_->payload_bytes(id) : layout_->shard_bytes(id);
   const std::byte* from = chunk.home.data();
@@ -103,11 +102,22 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag, int64_t at_offset) {
 absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
   if (!resident(id)) return Illegal(id, "write back");
-  if (!chunk.dirty) return absl::OkStatus();
-  chunk.dirty = false;
-  if (chunk.content == Content::kLocal) return CopyToSlot(id, chunk.block, tag);
-  if (chunk.content == Content::kSpent) return absl::OkStatus();
-  if (chunk.home_valid) return absl::OkStatus();
+  switch (chunk.payload) {
+    case Payload::kSaved:
+    case Payload::kInSlot:
+    case Payload::kSpent:
+      return absl::OkStatus();
+    case Payload::kReduced:
+      chunk.payload = Payload::kSpent;
+      return absl::OkStatus();
+    case Payload::kLocal:
+      chunk.payload = Payload::kInSlot;
+      return CopyToSlot(id, chunk.block, tag);
+    case Payload::kChanged:
+      chunk.payload = Payload::kSaved;
+      if (chunk.home_state != Home::kStale) return absl::OkStatus();
+      break;
+  }
   const int64_t bytes = layout_->shard_bytes(id);
   Fence ready = arena_->WaitToRead(chunk.block);
   ready.Add(chunk.home_used);
@@ -118,7 +128,7 @@ absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
   arena_->NoteRead(chunk.block, done);
   chunk.home_written = done;
   chunk.home_used.Add(done);
-  chunk.home_valid = true;
+  chunk.home_state = Home::kCurrent;
   d2h_bytes_ += bytes;
   return absl::OkStatus();
 }
@@ -151,11 +161,10 @@ void ChunkStore::Forfeit(ChunkId id) {
   ForgetGradients(id);
   if (resident(id)) arena_->Free(chunk.block);
   chunk.block = BlockId();
-  chunk.dirty = chunk.gradients_sent = false;
   GiveSlotBack(chunk);
-  chunk.home_valid = true;
-  chunk.content =
-      chunk.side == Side::kDevice ? Content::kSpent : Content::kParameters;
+  chunk.home_state = Home::kCurrent;
+  chunk.payload =
+      chunk.side == Side::kDevice ? Payload::kSpent : Payload::kSaved;
 }
 
 void ChunkStore::NoteShardUse(ChunkId id, const Fence& done) {
@@ -165,19 +174,19 @@ void ChunkStore::NoteShardUse(ChunkId id, const Fence& done) {
 absl::Status ChunkStore::Share(ChunkId id, WorkTag tag, bool changed) {
   Chunk& chunk = at(id);
   if (!resident(id)) return Illegal(id, "sharing");
-  chunk.content = Content::kParameters;
-  chunk.dirty = true;
-  if (changed) chunk.home_valid = false;
+  chunk.payload = Payload::kChanged;
+  if (changed) chunk.home_state = Home::kStale;
   return exchange_->Gather(id, chunk.block, tag);
 }
 
 absl::Status ChunkStore::Drop(ChunkId id) {
   Chunk& chunk = at(id);
-  if (!resident(id) || chunk.dirty) return Illegal(id, "drop");
+  if (!resident(id) || dirty(id)) return Illegal(id, "drop");
   arena_->Free(chunk.block);
   chunk.block = BlockId();
-  if (chunk.side == Side::kHost && chunk.content == Content::kSpent) {
-    chunk.content = Content::kParameters;
+  // The home still has the parameters.
+  if (chunk.side == Side::kHost && chunk.payload == Payload::kSpent) {
+    chunk.payload = Payload::kSaved;
   }
   return absl::OkStatus();
 }
@@ -185,9 +194,9 @@ absl::Status ChunkStore::Drop(ChunkId id) {
 Fence ChunkStore::WaitToUsePayload(ChunkId id, bool writes) const {
   const Chunk& chunk = at(id);
   if (!writes) return arena_->WaitToRead(chunk.block);
-  if (!chunk.gradients.valid()) return arena_->WaitToWrite(chunk.block);
+  if (!has_gradient_block(id)) return arena_->WaitToWrite(chunk.block);
   Fence ready = arena_->WaitToRead(chunk.block);
-  ready.Add(arena_->WaitToWrite(chunk.gradients));
+  ready.Add(arena_->WaitToWrite(chunk.gradients.block));
   return ready;
 }
 
@@ -198,17 +207,13 @@ std::byte* ChunkStore::payload(ChunkId id) const {
 
 void ChunkStore::NotePayloadUse(ChunkId id, const Fence& done, bool writes) {
   Chunk& chunk = at(id);
-  if (writes && chunk.gradients.valid()) {
+  if (writes && has_gradient_block(id)) {
     arena_->NoteRead(chunk.block, done);
-    arena_->NoteWrite(chunk.gradients, done);
+    arena_->NoteWrite(chunk.gradients.block, done);
   } else if (writes) {
     arena_->NoteWrite(chunk.block, done);
-    chunk.dirty = true;
-    if (sharded()) {
-      chunk.content = Content::kLocal;
-    } else {
-      chunk.home_valid = false;
-    }
+    chunk.payload = sharded() ? Payload::kLocal : Payload::kChanged;
+    if (!sharded()) chunk.home_state = Home::kStale;
   } else {
     arena_->NoteRead(chunk.block, done);
   }
@@ -259,16 +264,16 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
 
 bool ChunkStore::HostMayWork(ChunkId id) const {
   const Chunk& chunk = at(id);
-  return (!resident(id) || chunk.gradients_sent ||
-          chunk.content == Content::kSpent) &&
-         chunk.home_valid && chunk.side == Side::kHost;
+  return (!resident(id) || chunk.home_state == Home::kGradients ||
+          chunk.payload == Payload::kSpent) &&
+         chunk.home_state != Home::kStale && chunk.side == Side::kHost;
 }
 
 void ChunkStore::QueueOnHost(
     ChunkId id, WorkTag tag,
     absl::AnyInvocable<absl::Status(std::byte*, const ExecContext&)> work) {
   Chunk& chunk = at(id);
-  chunk.gradients_sent = false;
+  chunk.home_state = Home::kCurrent;
   Fence ready = chunk.home_used;
   ready.Add(chunk.states_used);
   device_->Wait(StreamId::kHostCompute, ready, tag.Pack());
@@ -342,8 +347,8 @@ absl::Status ChunkStore::Fill(
   Fence idle = chunk.home_used;
   idle.Add(chunk.states_used);
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(idle));
-  chunk.home_valid = true;
-  chunk.content = Content::kParameters;
+  chunk.home_state = Home::kCurrent;
+  chunk.payload = Payload::kSaved;
   if (chunk.side == Side::kHost || states_bytes(id) == 0) {
     return fill(chunk.home.data(), HostView(id));
   }
@@ -440,7 +445,7 @@ absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
 absl::Status ChunkStore::ReadHome(ChunkId id, int64_t begin, int64_t end,
                                   void* out) {
   const Chunk& chunk = at(id);
-  if (!chunk.home_valid || chunk.uncommitted) {
+  if (chunk.home_state == Home::kStale || chunk.uncommitted) {
     return Illegal(id, "reading the home");
   }
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.home_written));
@@ -458,10 +463,8 @@ absl::Status ChunkStore::CheckConsistency() const {
     const bool has_states = states_bytes(ChunkId(i)) > 0;
     const bool on_host = chunk.host_states.data() != nullptr;
     const bool on_device = chunk.device_states.valid();
-    if ((!resident(ChunkId(i)) && !saved(chunk)) ||
-        (!chunk.dirty && !saved(chunk)) ||
-        (chunk.dirty && !resident(ChunkId(i))) || chunk.uncommitted ||
-        (has_bank(ChunkId(i)) && !on_host) ||
+    if ((dirty(ChunkId(i)) ? !resident(ChunkId(i)) : !IsSaved(chunk)) ||
+        chunk.uncommitted || (has_bank(ChunkId(i)) && !on_host) ||
         on_host != (has_states && chunk.side == Side::kHost) ||
         on_device != (has_states && chunk.side == Side::kDevice)) {
       return Illegal(ChunkId(i), "inconsistent bookkeeping");

@@ -6,31 +6,40 @@
 // state_layout.h) lie on one side: host memory, or a device block.
 //
 // With several ranks the home and the optimizer states hold this rank's shard;
-// a block always holds the whole payload. How a payload is copied then depends
-// on its content:
+// a block always holds the whole payload. States of a payload:
 //
-//   content      of a block                  fetch            copy back
-//   parameters   the same on all ranks       shard + gather   shard, if the
-//                                                             home is stale
-//   local        some places taken over by   from its slot    to a slot of
-//                this rank's own gradients                    shard_exchange.h
-//   spent        reduced                     room alone       nothing
+//   payload    its block, if any, holds     fetch            copy back
+//   saved      parameters, as the home      shard + gather   nothing
+//   changed    parameters; the home may     -                shard, if the home
+//              be stale                                      is stale -> saved
+//   local      some places taken over by    -                to a slot of
+//              this rank's own gradients                     shard_exchange.h
+//                                                            -> in slot
+//   in slot    the same, as the slot        from the slot    nothing
+//   reduced    nothing of use               -                nothing -> spent
+//   spent      nothing of use               room alone       nothing
 //
-// Operators that write gradients make the content local. After a reduce the
-// content is parameters again on the host's side, since the home still has
-// them. On the device's side it is spent, until the parameters are restored or
-// updated.
+// Changed, local and reduced payloads are *dirty*: resident, and not to be
+// dropped. Operators that write gradients make the payload local, or on one
+// rank changed, with the home stale. After a reduce on the host the payload is
+// saved again, since the home still has the parameters. On the device's side it
+// is reduced, until the parameters are restored or updated.
+//
+// The home is *current*, *stale*, or has *gradients*: a gradient block was sent
+// to it or to a slot, and is not reduced yet.
 //
 // A chunk on the host's side may also have a *gradient block*, a separate
 // buffer on the device that operators write to in the payload's stead. It is
-// sent to the home, or to a slot, for the next reduce; every reduce but the
-// step's last one leaves the home equal to the payload. Where ranks share the
-// chunks, a chunk on the device's side may have a gradient block, too; the
-// reduce reads it there, and the payload keeps its parameters. The sum of a
-// host-side chunk's gradients may be in a block on the device for a step, the
-// *device sum*: AddToDeviceSum adds to it the gradients in the gradient block,
-// or those of the last micro batch in the payload, which is then spent until it
-// is dropped. The home keeps the parameters.
+// *open* until it was *sent* to the home, or to a slot, for the next reduce, or
+// *added* to a sum; then it may be dropped. Every reduce but the step's last
+// one leaves the home equal to the payload. Where ranks share the chunks, a
+// chunk on the device's side may have a gradient block, too; the reduce reads
+// it there, and the payload keeps its parameters. The sum of a host-side
+// chunk's gradients may be in a block on the device for a step, the *device
+// sum*, which is open until it was sent: AddToDeviceSum adds to it the
+// gradients in the gradient block, or those of the last micro batch in the
+// payload, which is then spent until it is dropped. The home keeps the
+// parameters.
 //
 // A chunk on the host's side may also have a *bank*: host memory for a second
 // set of its states without the sum of gradients and, where there is no such
@@ -39,7 +48,7 @@
 // that Commit may use its home and its states.
 //
 // Invariants, checked by CheckConsistency:
-//  1. A payload that is not resident has a valid home; a local one, a slot.
+//  1. A payload that is not resident is saved, in a slot, or spent.
 //  2. A clean resident payload equals its home, unless gradients were sent
 //     there and not reduced yet.
 //  3. A chunk has optimizer states on exactly its side; a frozen one has none.
@@ -95,7 +104,7 @@ class ChunkStore {
     if (sharded()) exchange_->BeginStep(step);
   }
   bool resident(ChunkId chunk) const { return at(chunk).block.valid(); }
-  bool dirty(ChunkId chunk) const { return at(chunk).dirty; }
+  bool dirty(ChunkId chunk) const { return IsDirty(at(chunk).payload); }
   Side side(ChunkId chunk) const { return at(chunk).side; }
 
   // Carry out a plan's actions on payloads. FailedPrecondition: plan.h says
@@ -114,10 +123,10 @@ class ChunkStore {
   absl::Status SendSum(ChunkId chunk, WorkTag tag);
   absl::Status DropSum(ChunkId chunk);
   bool has_gradient_block(ChunkId chunk) const {
-    return at(chunk).gradients.valid();
+    return at(chunk).gradients.state != Beside::kNone;
   }
   bool has_device_sum(ChunkId chunk) const {
-    return at(chunk).device_sum.valid();
+    return at(chunk).sum.state != Beside::kNone;
   }
   // Frees the gradient block and the device sum, if any, whatever they hold:
   // for a caller that abandons a step.
@@ -250,22 +259,30 @@ class ChunkStore {
   }
 
  private:
-  enum class Content : uint8_t { kParameters, kLocal, kSpent };
+  // The states in the tables above.
+  enum class Payload : uint8_t {
+    kSaved,
+    kChanged,
+    kLocal,
+    kInSlot,
+    kReduced,
+    kSpent
+  };
+  enum class Home : uint8_t { kCurrent, kStale, kGradients };
+  enum class Beside : uint8_t { kNone, kOpen, kSent, kAdded };
+  // A separate buffer on the device, valid unless its state is kNone.
+  struct BlockBeside {
+    BlockId block;
+    Beside state = Beside::kNone;
+  };
   struct Chunk {
-    HostBlock home;
+    Payload payload = Payload::kSaved;
     BlockId block;  // the payload's, on the device
-    bool dirty = false;
-    bool home_valid = true;
-    BlockId gradients;        // beside the payload, on the device
-    bool block_sent = false;  // so it may be dropped
-    // The home or a slot has gradients of that block, not reduced yet.
-    bool gradients_sent = false;
-    // The block was added to the device sum, so that it may be dropped.
-    bool block_added = false;
-    BlockId device_sum;
-    bool sum_sent = false;  // so it may be dropped
-    Content content = Content::kParameters;
-    int slot = -1;               // holds, or held, the local payload
+    HostBlock home;
+    Home home_state = Home::kCurrent;
+    BlockBeside gradients;
+    BlockBeside sum;
+    int slot = -1;               // has, or had, local gradients
     int64_t gradient_bytes = 0;  // of the payload, wherever it is
     Fence home_written;          // after the last write to the home
     Fence home_used;             // after all work on it
@@ -304,12 +321,28 @@ class ChunkStore {
   int64_t states_bytes(ChunkId chunk) const {
     return layout_->state_bytes(chunk, accumulate_);
   }
-  // Returns true if the payload can be fetched: its bytes are where its content
-  // says.
-  bool saved(const Chunk& chunk) const {
-    return chunk.content == Content::kParameters ? chunk.home_valid
-           : chunk.content == Content::kLocal    ? chunk.slot >= 0
-                                                 : true;
+  static bool IsDirty(Payload payload) {
+    return payload == Payload::kChanged || payload == Payload::kLocal ||
+           payload == Payload::kReduced;
+  }
+  // Returns true if a payload that is not dirty is where its state says.
+  static bool IsSaved(const Chunk& chunk) {
+    switch (chunk.payload) {
+      case Payload::kSaved:
+        return chunk.home_state != Home::kStale;
+      case Payload::kInSlot:
+        return chunk.slot >= 0;
+      case Payload::kSpent:
+        return true;
+      default:
+        return false;
+    }
+  }
+  absl::Status MakeBeside(ChunkId chunk, int64_t bytes, int64_t at_offset,
+                          BlockBeside& beside);
+  void DropBeside(BlockBeside& beside) {
+    arena_->Free(beside.block);
+    beside = BlockBeside();
   }
   int64_t shard_offset(ChunkId chunk) const {  // in the payload's bytes
     return layout_->shard_begin(chunk) * SizeOf(layout_->dtype);
