@@ -66,12 +66,12 @@ Documents RandomDocuments(int64_t length, int64_t vocabulary, Random& random) {
   return documents;
 }
 
-// A row for each document, padded.
-MicroBatch Apart(const Documents& documents) {
+// A row for each document, padded to `length`.
+MicroBatch Apart(const Documents& documents, int64_t length) {
   MicroBatch batch;
   for (const auto& row : documents.rows) {
     for (const auto& document : row) {
-      for (int64_t i = 0; i < documents.length; ++i) {
+      for (int64_t i = 0; i < length; ++i) {
         const bool inside = i < static_cast<int64_t>(document.size());
         batch.tokens.push_back(inside ? document[i].first : 0);
         batch.targets.push_back(inside ? document[i].second : -100);
@@ -79,6 +79,10 @@ MicroBatch Apart(const Documents& documents) {
     }
   }
   return batch;
+}
+
+MicroBatch Apart(const Documents& documents) {
+  return Apart(documents, documents.length);
 }
 
 MicroBatch Together(const Documents& documents) {
@@ -228,6 +232,34 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnInEveryFamily) {
         ASSERT_TRUE(seeing.ok()) << seeing.status();
         EXPECT_GT(Difference(*apart, *seeing), 100 * kTolerance);
       }
+    }
+  }
+}
+
+// To how many tokens samples are padded shows in no loss and no gradient: sums
+// over tokens have more terms, which are 0.
+TEST(Padding, ChangesNoLossAndNoGradient) {
+  for (const bool gpu : {false, true}) {
+    Random random(11);
+    TrainingCase c;
+    c.model = SmallGpt2(150);
+    c.options.memory.policy = FindPolicy("cpu");
+    const Documents documents = RandomDocuments(40, 64, random);
+    const auto padded_to = [&](int64_t length) {
+      TrainingCase padded = c;
+      padded.options.shape = {.batch = 1, .length = length};
+      return GradientsOf(gpu ? OnTestMachine(std::move(padded)) : padded,
+                         Apart(documents, length));
+    };
+    const auto little = padded_to(40);
+    ASSERT_TRUE(little.ok()) << little.status();
+    for (const int64_t length : {48, 150}) {
+      const auto much = padded_to(length);
+      ASSERT_TRUE(much.ok()) << much.status();
+      EXPECT_NEAR(much->loss, little->loss, kTolerance * little->loss);
+      EXPECT_NEAR(much->evaluation_loss, little->evaluation_loss,
+                  kTolerance * little->evaluation_loss);
+      EXPECT_LE(Difference(*little, *much), kTolerance) << gpu << length;
     }
   }
 }

@@ -2,9 +2,12 @@
 // none spoils another's plan.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
@@ -125,6 +128,75 @@ TEST(StepsOfSeveralShapes, RefuseAShapeThatDoesNotFitAndGoOn) {
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_TRUE(step(1, 8).ok());
   EXPECT_EQ((*trainer)->step(), 2);
+}
+
+TEST(StepsOfSeveralLengths, AreAdmittedTogetherOrRefusedBeforeTheFirst) {
+  Engine engine(DType::kFloat32, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  const auto create = [&](int64_t length, std::vector<int64_t> others,
+                          int64_t budget) {
+    TrainerOptions options;
+    options.shape = {.batch = 1, .length = length};
+    options.other_lengths = std::move(others);
+    options.memory.device_bytes = budget;
+    return Trainer::Create(&engine, &model, std::move(options));
+  };
+  const auto smallest = [&](int64_t length, std::vector<int64_t> others) {
+    const auto trainer = create(length, std::move(others), kUnlimitedBytes);
+    return (*trainer)->admission().smallest_device_budget_bytes;
+  };
+  const int64_t small = smallest(8, {});
+  const int64_t large = smallest(64, {});
+  ASSERT_LT(small, large);
+  EXPECT_EQ(smallest(8, {40, 64}), large);
+  EXPECT_EQ(smallest(64, {8, 40}), large);
+  for (const int64_t budget : {small, large - 1}) {
+    const auto refused = create(8, {40, 64}, budget).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_NE(refused.message().find(absl::StrCat(large, " bytes")),
+              std::string::npos)
+        << refused;
+  }
+  const auto trainer = create(64, {8, 40}, large);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  InitialValues values(3);
+  ASSERT_TRUE((*trainer)->Initialize(values).ok());
+  for (const int64_t length : {8, 64, 40, 8, 40, 64, 64, 8, 8, 40}) {
+    const StepShape shape = {.batch = 1, .length = length};
+    const auto loss =
+        (*trainer)->Step(1, length, [&]() -> absl::StatusOr<MicroBatch> {
+          return RandomMicroBatch(5, 0, shape, 97);
+        });
+    ASSERT_TRUE(loss.ok()) << loss.status();
+  }
+  EXPECT_LE((*trainer)->arena_stats().peak_bytes, large);
+}
+
+TEST(StepsOfSeveralLengths, LeaveTheEvaluationsAlone) {
+  const auto evaluate = [](int64_t length, std::vector<int64_t> others,
+                           int64_t eval_length) {
+    Engine engine(DType::kFloat32, 3);
+    const ZeroInit scope(engine);
+    models::Gpt2 model(SmallModel());
+    TrainerOptions options;
+    options.shape = {.batch = 1, .length = length};
+    options.other_lengths = std::move(others);
+    options.eval_batch = 2;
+    options.eval_length = eval_length;
+    const auto trainer = Trainer::Create(&engine, &model, std::move(options));
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    InitialValues values(3);
+    EXPECT_TRUE((*trainer)->Initialize(values).ok());
+    const StepShape shape = {.batch = 2, .length = 48};
+    const auto loss =
+        (*trainer)->Evaluate(1, [&]() -> absl::StatusOr<MicroBatch> {
+          return RandomMicroBatch(5, 0, shape, 97);
+        });
+    EXPECT_TRUE(loss.ok()) << loss.status();
+    return *loss;
+  };
+  EXPECT_EQ(evaluate(16, {8}, 48), evaluate(48, {}, 0));
 }
 
 TEST(StepsOfSeveralShapes, RefuseAShapeThatTheModelDoesNotTakeAndGoOn) {

@@ -149,6 +149,10 @@ absl::StatusOr<TrainingResult> RunRank(
   if (c.evaluate_after > 0 && options.eval_batch == 0) {
     options.eval_batch = options.shape.batch;
   }
+  // What is known of other steps is said before the first one.
+  if (c.other_batch == options.shape.batch) {
+    options.other_lengths = {c.other_length};
+  }
   std::optional<RefusedRun> refused;
   auto created = Trainer::Create(&engine, model.get(), options, &refused);
   if (refused.has_value()) {

@@ -64,9 +64,9 @@ void LiveRun::AddStep(const StepReport& step) {
   const LiveMemory memory = Memory();
   if (dashboard_ != nullptr) dashboard_->AddStep(step, memory);
   if (tensorboard_ == nullptr) return;
+  const int64_t tokens = step.tokens > 0 ? step.tokens : tokens_per_step_;
   const double tokens_per_second =
-      step.seconds > 0 ? static_cast<double>(tokens_per_step_) / step.seconds
-                       : 0;
+      step.seconds > 0 ? static_cast<double>(tokens) / step.seconds : 0;
   if (trainer_->state().loss_scale.has_value()) {
     Write(step.step, {{"train/loss_scale", step.loss_scale}});
   }

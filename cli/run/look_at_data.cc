@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/document_range.h"
 #include "base/status_macros.h"
@@ -36,6 +38,31 @@ std::string Remedy(const LabelCount& count) {
           : absl::StrCat(count.never, " have none at any length; "),
       "with data.sequence_length ", count.reach,
       count.never == 0 ? " each has one" : " each of the others has one");
+}
+
+// To which lengths batches are padded, how many, and what that saves.
+std::string DescribeBatches(const SampleLengths& lengths,
+                            int64_t sequence_length) {
+  int64_t steps = 0, tokens = 0;
+  std::vector<std::string> each;
+  for (const auto& [length, batches] : lengths.batches) {
+    steps += batches;
+    tokens += length * batches;
+    each.push_back(absl::StrCat(length, " tokens (", batches, ")"));
+  }
+  const auto padding = [&](double length) {
+    return 100 * (1 - lengths.average() / length);
+  };
+  return absl::StrFormat(
+      "batches are formed by length (data.shuffle, data.packing \"none\"), in "
+      "%d steps of the first epoch padded to %s: %.1f%% of these tokens is "
+      "padding, which takes their time and is not counted in tokens/s; if each "
+      "had data.sequence_length (%d) it would be %.1f%%; each of these lengths "
+      "is "
+      "planned by itself, and the memory plan that follows is of the longest",
+      steps, absl::StrJoin(each, ", "),
+      padding(static_cast<double>(tokens) / static_cast<double>(steps)),
+      sequence_length, padding(static_cast<double>(sequence_length)));
 }
 
 }  // namespace
@@ -89,6 +116,10 @@ absl::StatusOr<SampleLengths> LookAtLengths(
         static_cast<double>(lengths->tokens) /
             static_cast<double>(lengths->records),
         lengths->samples, sequence_length, padding(sequence_length)));
+    return *lengths;
+  }
+  if (!lengths->batches.empty()) {
+    say(absl::StrCat(key, ": ", DescribeBatches(*lengths, sequence_length)));
     return *lengths;
   }
   if (padding(sequence_length) < kPaddingTold) return *lengths;

@@ -25,8 +25,9 @@ std::vector<OtherFile> DataFiles(const DataConfig& data);
 absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
                           std::vector<InputIdentity>* inputs);
 
-// Tells `say` (may be null) how many lines are cut to the sequence length, and
-// how much of the batches is padding. Returns how long the samples are.
+// Tells `say` (may be null) how many lines are cut to the sequence length, how
+// batches are formed by length, and how much of them is padding. Returns how
+// long the samples are.
 absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "kernels/head_loss/ignored_target.h"
@@ -9,14 +10,29 @@
 namespace castor::cli {
 namespace {
 
-// Micro batch of `batch` samples from `position`.
+// Of `values` [batch, from] leaves the first `length` of each row.
+void CutRows(int64_t batch, int64_t from, int64_t length,
+             std::vector<int32_t>* values) {
+  if (length == from) return;
+  for (int64_t b = 1; b < batch; ++b) {
+    std::copy_n(values->begin() + b * from, length,
+                values->begin() + b * length);
+  }
+  values->resize(batch * length);
+}
+
+// Micro batch of `batch` samples from `position`, which have no more tokens
+// than the shape.
 absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
                                 const StepShape& shape) {
+  const int64_t filled = data.sequence_length();
   MicroBatch micro;
-  micro.tokens.resize(shape.batch * shape.length);
-  micro.targets.resize(shape.batch * shape.length);
+  micro.tokens.resize(shape.batch * filled);
+  micro.targets.resize(shape.batch * filled);
   CASTOR_RETURN_IF_ERROR(data.FillBatch(
       position, shape.batch, micro.tokens.data(), micro.targets.data()));
+  CutRows(shape.batch, filled, shape.length, &micro.tokens);
+  CutRows(shape.batch, filled, shape.length, &micro.targets);
   if (!shape.documents) return micro;
   micro.documents.resize(micro.tokens.size());
   CASTOR_RETURN_IF_ERROR(

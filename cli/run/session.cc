@@ -268,6 +268,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     trainer.shape.training = false;
     trainer.shape.micro_batches = 1;
   }
+  if (const LengthBatches* const batches = session->data_.batches;
+      batches != nullptr) {
+    trainer.eval_length = trainer.shape.length;
+    trainer.other_lengths = batches->lengths();
+    trainer.shape.length = trainer.other_lengths.back();
+    trainer.other_lengths.pop_back();
+  }
   if (options.generation.has_value()) {
     trainer.shape.batch = 1;
     trainer.shape.length = options.generation->prompt;
@@ -435,11 +442,35 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
 
 absl::StatusOr<double> Session::Step() {
   CASTOR_RETURN_IF_ERROR(AwaitData());
-  CASTOR_ASSIGN_OR_RETURN(const double loss,
-                          trainer_->Step(ShareOf(*data_.train, samples_,
-                                                 ShapeOf(config_), ranks_)));
+  StepShape shape = ShapeOf(config_);
+  if (data_.batches != nullptr) {
+    shape.length = data_.batches->BatchLength(samples_);
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      const double loss,
+      trainer_->Step(shape.batch, shape.length,
+                     ShareOf(*data_.train, samples_, shape, ranks_)));
+  if (data_.batches != nullptr) {
+    StepSize& size = step_sizes_[trainer_->step()];
+    size.length = shape.length;
+    for (int64_t i = 0; i < config_.train_batch_size; ++i) {
+      size.tokens += data_.batches->LengthAt(samples_ + i);
+    }
+  }
   samples_ += config_.train_batch_size;
   return loss;
+}
+
+std::vector<StepReport> Session::TakeReports() {
+  std::vector<StepReport> reports = trainer_->TakeReports();
+  for (StepReport& report : reports) {
+    const auto size = step_sizes_.find(report.step);
+    if (size == step_sizes_.end()) continue;
+    report.length = size->second.length;
+    report.tokens = size->second.tokens;
+    step_sizes_.erase(size);
+  }
+  return reports;
 }
 
 double Session::Evaluation::perplexity() const { return std::exp(loss); }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,6 +110,9 @@ class Session {
   const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();
+  // Trainer::TakeReports, with the lengths and tokens of batches that are
+  // formed by length.
+  std::vector<StepReport> TakeReports();
 
   // When the last step waited for its data, on the trainer's clock; both 0
   // where it did not.
@@ -189,6 +193,12 @@ class Session {
   BestState best_;
   double tokens_per_step_ = 0;
   int64_t samples_ = 0;  // of training data consumed
+  // Of the steps that reports are still to come of, where they differ.
+  struct StepSize {
+    int64_t length = 0;
+    int64_t tokens = 0;
+  };
+  std::map<int64_t, StepSize> step_sizes_;
   DataWait data_wait_;
   std::string restored_run_;
 };

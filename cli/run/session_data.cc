@@ -21,18 +21,21 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
   DataConfig data = config.data;
   // An evaluation goes over its data once, and is told how much there is.
   data.streaming &= !options.evaluate_only;
-  return OpenData(data, {.vocabulary = config.model.architecture->vocabulary(),
-                         .seed = static_cast<uint64_t>(config.data_seed()),
-                         .threads = ThreadsOf(config.device),
-                         .model_directory = config.model.directory(),
-                         .sizes_only = config.model.pretrained.empty(),
-                         .load_tokenizer = LoadTextEncoding,
-                         .load_template = LoadChatEncoding,
-                         .say =
-                             [&](absl::string_view line) {
-                               if (options.say) options.say(line);
-                             },
-                         .look_only = options.admit_only});
+  return OpenData(
+      data,
+      {.vocabulary = config.model.architecture->vocabulary(),
+       .seed = static_cast<uint64_t>(config.data_seed()),
+       .batch_samples = options.evaluate_only ? 0 : config.train_batch_size,
+       .threads = ThreadsOf(config.device),
+       .model_directory = config.model.directory(),
+       .sizes_only = config.model.pretrained.empty(),
+       .load_tokenizer = LoadTextEncoding,
+       .load_template = LoadChatEncoding,
+       .say =
+           [&](absl::string_view line) {
+             if (options.say) options.say(line);
+           },
+       .look_only = options.admit_only});
 }
 
 }  // namespace

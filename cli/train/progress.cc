@@ -117,13 +117,17 @@ void Progress::AddStep(const StepReport& step) {
       {"learning_rate", step.learning_rate},
       {"seconds", step.seconds},
       {"tokens_per_second",
-       step.seconds > 0 ? report_.tokens_per_step / step.seconds : 0},
+       step.seconds > 0 ? (step.tokens > 0 ? static_cast<double>(step.tokens)
+                                           : report_.tokens_per_step) /
+                              step.seconds
+                        : 0},
       {"stall_seconds", step.stall_seconds},
       {"host_to_device_bytes", step.h2d_bytes},
       {"device_to_host_bytes", step.d2h_bytes},
       {"device_peak_bytes", step.device_peak_bytes},
       {"warmup", step.warmup},
       {"skipped", !step.overflow.empty()}};
+  if (step.length > 0) line["length"] = step.length;
   if (config_.fp16.enabled) line["loss_scale"] = step.loss_scale;
   log_->Add(line);
 }

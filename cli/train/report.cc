@@ -94,9 +94,9 @@ nlohmann::json RankJson(const RankFigures& rank) {
 }
 
 double TokensPerSecond(const RunReport& report, const SteadyFigures& figures) {
-  return figures.step_seconds > 0
-             ? report.tokens_per_step / figures.step_seconds
-             : 0;
+  const double tokens =
+      figures.tokens > 0 ? figures.tokens : report.tokens_per_step;
+  return figures.step_seconds > 0 ? tokens / figures.step_seconds : 0;
 }
 
 // "step 40, loss 2.1033".
@@ -319,7 +319,13 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
           report.tokens_per_step < static_cast<double>(TokensPerStep(config))
               ? " (padding is not counted)"
               : ""));
-  row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
+  const auto lengths = report.steps.lengths();
+  row(lengths.size() > 1 ? "step, mean of medians" : "step, median",
+      absl::StrFormat("%.3f s", steady.step_seconds));
+  for (const auto& [length, of] : lengths) {
+    row(absl::StrCat("  of length ", length),
+        absl::StrFormat("%.3f s, %d steps", of.step_seconds, of.steps));
+  }
   if (report.plans > 0) {
     const double predicted =
         static_cast<double>(report.forecast.step_ns) * 1e-9;
@@ -448,6 +454,11 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;
+  for (const auto& [length, of] : report.steps.lengths()) {
+    summary["lengths"].push_back({{"length", length},
+                                  {"steps", of.steps},
+                                  {"step_seconds", of.step_seconds}});
+  }
   if (report.data_wait_seconds.has_value()) {
     summary["data_wait_seconds"] = *report.data_wait_seconds;
   }

@@ -1,6 +1,7 @@
 #include "cli/train/step_figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/median.h"
 
@@ -56,11 +57,47 @@ void StepFigures::Add(const StepReport& step) {
   for (size_t i = 0; i < ranks; ++i) {
     late_rank_seconds_[i] += step.late_rank_seconds[i];
   }
-  (step.warmup ? warmup_ : steady_).Add(step);
+  tokens_ += step.tokens;
+  Samples& samples = samples_[step.length];
+  ++samples.steps;
+  (step.warmup ? samples.warmup : samples.steady).Add(step);
 }
 
 SteadyFigures StepFigures::Steady() const {
-  return (steady_.empty() ? warmup_ : steady_).Medians();
+  if (samples_.empty()) return {};
+  const auto all = static_cast<double>(losses_.size());
+  if (samples_.size() == 1) {
+    SteadyFigures figures = samples_.begin()->second.Medians();
+    figures.tokens = static_cast<double>(tokens_) / all;
+    return figures;
+  }
+  SteadyFigures sum = {.tokens = static_cast<double>(tokens_) / all};
+  double h2d = 0, d2h = 0, sent = 0, received = 0;
+  for (const auto& [length, samples] : samples_) {
+    const SteadyFigures each = samples.Medians();
+    const double part = static_cast<double>(samples.steps) / all;
+    sum.step_seconds += part * each.step_seconds;
+    sum.stall_seconds += part * each.stall_seconds;
+    h2d += part * static_cast<double>(each.h2d_bytes);
+    d2h += part * static_cast<double>(each.d2h_bytes);
+    sent += part * static_cast<double>(each.sent_bytes);
+    received += part * static_cast<double>(each.received_bytes);
+  }
+  sum.h2d_bytes = std::llround(h2d);
+  sum.d2h_bytes = std::llround(d2h);
+  sum.sent_bytes = std::llround(sent);
+  sum.received_bytes = std::llround(received);
+  return sum;
+}
+
+std::map<int64_t, StepFigures::OfLength> StepFigures::lengths() const {
+  std::map<int64_t, OfLength> lengths;
+  for (const auto& [length, samples] : samples_) {
+    if (length == 0) continue;
+    lengths[length] = {.steps = samples.steps,
+                       .step_seconds = samples.Medians().step_seconds};
+  }
+  return lengths;
 }
 
 }  // namespace castor::cli

@@ -5,6 +5,7 @@
 #define CASTOR_CLI_TRAIN_STEP_FIGURES_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "run/report/step_meter.h"
@@ -12,8 +13,11 @@
 namespace castor::cli {
 
 // Medians over the steps after warm-up (over all, where there are no others).
+// Where steps have several lengths, each length has its own, and these are the
+// means of them by the number of its steps.
 struct SteadyFigures {
   double step_seconds = 0;
+  double tokens = 0;  // the mean; 0: every step has as many
   double stall_seconds = 0;
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
@@ -60,13 +64,31 @@ class StepFigures {
   }
   SteadyFigures Steady() const;
 
+  struct OfLength {
+    int64_t steps = 0;
+    double step_seconds = 0;  // as Steady's
+  };
+  // The steps' lengths, where they have lengths of their own.
+  std::map<int64_t, OfLength> lengths() const;
+
  private:
+  // The steps of a length.
+  struct Samples {
+    int64_t steps = 0;
+    StepSample warmup, steady;
+
+    SteadyFigures Medians() const {
+      return (steady.empty() ? warmup : steady).Medians();
+    }
+  };
+
   std::vector<double> losses_;
   StepReport last_;
   int64_t skipped_ = 0;
   double network_wait_seconds_ = 0;
   std::vector<double> late_rank_seconds_;
-  StepSample warmup_, steady_;
+  int64_t tokens_ = 0;
+  std::map<int64_t, Samples> samples_;  // by length
 };
 
 }  // namespace castor::cli

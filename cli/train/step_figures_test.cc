@@ -39,6 +39,33 @@ TEST(StepFigures, AreMediansOfTheStepsAfterWarmUp) {
   EXPECT_EQ(figures.last().step, 4);
 }
 
+TEST(StepFigures, WeighStepsOfSeveralLengthsByTheirNumber) {
+  StepFigures figures;
+  const auto add = [&](int64_t length, int64_t tokens, double seconds,
+                       bool warmup) {
+    StepReport step = Step(8, seconds);
+    step.length = length;
+    step.tokens = tokens;
+    step.warmup = warmup;
+    figures.Add(step);
+  };
+  add(64, 60, 100, /*warmup=*/true);
+  add(64, 50, 8, /*warmup=*/false);
+  // Of this length the only step is one of the warm-up.
+  add(128, 110, 16, /*warmup=*/true);
+  add(64, 40, 4, /*warmup=*/false);
+  add(64, 30, 6, /*warmup=*/false);
+  // The medians are 6 s in four steps and 16 s in one.
+  const SteadyFigures steady = figures.Steady();
+  EXPECT_EQ(steady.step_seconds, (4 * 6.0 + 16) / 5);
+  EXPECT_EQ(steady.tokens, 58);
+  EXPECT_EQ(steady.h2d_bytes, 24);
+  EXPECT_EQ(figures.lengths().at(64).steps, 4);
+  EXPECT_EQ(figures.lengths().at(64).step_seconds, 6);
+  EXPECT_EQ(figures.lengths().at(128).steps, 1);
+  EXPECT_EQ(figures.lengths().size(), 2u);
+}
+
 TEST(StepFigures, SumUpWhatAllStepsWaitedForAndSkipped) {
   StepFigures figures;
   StepReport step = Step(1, 1);

@@ -221,7 +221,7 @@ void TrainRun::TellOfData() {
 
 void TrainRun::TakeReports() {
   report_.last_step = session_.trainer().step();
-  for (const StepReport& step : session_.trainer().TakeReports()) {
+  for (StepReport& step : session_.TakeReports()) {
     if (trace_ != nullptr) trace_->OnResult(step);
     if (live_ != nullptr) live_->AddStep(step);
     report_.steps.Add(step);

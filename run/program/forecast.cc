@@ -1,5 +1,8 @@
 #include "run/program/forecast.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/units.h"
@@ -23,6 +26,33 @@ void TellAddresses(const Plan& plan, const PlanRequest& request,
   if (!forecast->addresses && request.trace->training) {
     forecast->moves = ExpectMoves(plan, request);
   }
+}
+
+Forecast MeanForecast(const std::vector<WeightedForecast>& forecasts) {
+  Forecast mean = *forecasts.back().forecast;
+  if (forecasts.size() == 1) return mean;
+  double all = 0, step_ns = 0;
+  std::array<double, kNumResources> busy_ns = {};
+  for (const auto& [forecast, steps] : forecasts) {
+    const auto weight = static_cast<double>(steps);
+    all += weight;
+    step_ns += weight * static_cast<double>(forecast->step_ns);
+    for (int i = 0; i < kNumResources; ++i) {
+      busy_ns[i] += weight * static_cast<double>(forecast->busy_ns[i]);
+    }
+    mean.device_peak_bytes =
+        std::max(mean.device_peak_bytes, forecast->device_peak_bytes);
+    mean.measured &= forecast->measured;
+    mean.addresses &= forecast->addresses;
+  }
+  mean.step_ns = std::llround(step_ns / all);
+  for (int i = 0; i < kNumResources; ++i) {
+    mean.busy_ns[i] = std::llround(busy_ns[i] / all);
+  }
+  mean.binds = static_cast<Resource>(
+      std::max_element(mean.busy_ns.begin(), mean.busy_ns.end()) -
+      mean.busy_ns.begin());
+  return mean;
 }
 
 std::string FormatTokensPerSecond(double tokens_per_second) {

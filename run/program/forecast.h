@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "memory/plan/addresses/expected_moves.h"
 #include "memory/plan/blocks/kept_blocks.h"
@@ -28,6 +29,15 @@ struct Forecast {
   std::optional<ExpectedMoves> moves = std::nullopt;
   BlockCount blocks = {};  // of a micro batch, and how many of them are kept
 };
+
+struct WeightedForecast {
+  const Forecast* forecast = nullptr;
+  int64_t steps = 0;
+};
+// What so many steps of each forecast, of which there is at least one, come to
+// on average. Peaks are the greatest, and what cannot be averaged is the last
+// one's.
+Forecast MeanForecast(const std::vector<WeightedForecast>& forecasts);
 
 // "1234", "0.22": whole ones from ten on.
 std::string FormatTokensPerSecond(double tokens_per_second);

@@ -19,6 +19,10 @@ namespace castor {
 
 struct StepReport {
   int64_t step = 0;  // from 1
+  // T, which batches that are formed by length have of their own, and how many
+  // tokens the step had without padding; 0: as every other step.
+  int64_t length = 0;
+  int64_t tokens = 0;
   double loss = 0;
   double learning_rate = 0;
   double seconds = 0;        // from the end of the step before

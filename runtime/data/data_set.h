@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -42,6 +43,9 @@ struct SampleLengths {
   int64_t records = 0;  // that share these samples; 0: each sample is one
   int64_t longest = 0;  // tokens of the longest record, before it is cut to T
   int64_t cut = 0;      // records that are
+  // Where batches are formed by length, the first epoch's, by their padded
+  // length.
+  std::map<int64_t, int64_t> batches = {};
 
   int64_t num_records() const { return records > 0 ? records : samples; }
   // Tokens of a sample.
@@ -75,6 +79,12 @@ class DataSet {
     return absl::OkStatus();
   }
 
+  // How many tokens the sample at `position` has, without what pads it: of a
+  // data set that was made to know it (DataPart::knows_lengths).
+  virtual int64_t LengthAt(int64_t /*position*/) const {
+    return sequence_length();
+  }
+
   // Reads every token once, or where there are more than `all`, about as many
   // as `sample` from end to end. Says what they are, the same wherever and
   // however they are kept: "4404412 tokens, checksum 90a05d48d78f5526".
@@ -105,6 +115,9 @@ struct DataPart {
   uint64_t seed = 0;
   // Whether several records share a sample, as documents (row_packing.h).
   bool rows = false;
+  // Whether DataSet::LengthAt will be asked, for which lengths are kept in
+  // memory.
+  bool knows_lengths = false;
 };
 
 // An open file of samples. The data sets that `part` makes share the file, and

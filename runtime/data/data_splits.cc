@@ -45,9 +45,14 @@ absl::StatusOr<std::unique_ptr<DataSet>> JoinParts(
 
 }  // namespace
 
+bool FormsByLength(const DataConfig& data, int64_t batch_samples) {
+  return batch_samples > 0 && data.shuffle && data.packing != Packing::kRows;
+}
+
 absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                                           int64_t vocabulary, uint64_t seed,
-                                          OpenDataFiles open) {
+                                          OpenDataFiles open,
+                                          int64_t batch_samples) {
   constexpr char kTrain[] = "data.train", kValidation[] = "data.validation";
   const auto part_of = [&](int64_t begin, int64_t end) {
     return DataPart{.begin = begin,
@@ -91,12 +96,19 @@ absl::StatusOr<DataSplits> OpenDataSplits(const DataConfig& data,
                         })));
   }
   if (data.streaming) return splits;
+  const bool by_length = FormsByLength(data, batch_samples);
   CASTOR_ASSIGN_OR_RETURN(
       splits.train,
       Keyed(kTrain,
             JoinParts(train, data.shuffle, seed, [&](const DataFile& file) {
-              return part_of(0, file.size - kept_of(file));
+              DataPart part = part_of(0, file.size - kept_of(file));
+              part.knows_lengths = by_length;
+              return part;
             })));
+  if (!by_length || splits.train == nullptr) return splits;
+  CASTOR_ASSIGN_OR_RETURN(
+      splits.batches, Keyed(kTrain, LengthBatches::Replace(
+                                        &splits.train, batch_samples, seed)));
   return splits;
 }
 

@@ -63,6 +63,11 @@ class JoinedData : public DataSet {
     return members_[0].data->sequence_length();
   }
 
+  int64_t LengthAt(int64_t position) const override {
+    const auto [member, draw] = DrawAt(position);
+    return members_[member].data->LengthAt(draw);
+  }
+
   absl::StatusOr<std::string> Check(int64_t all,
                                     int64_t sample) const override {
     std::string identities;
@@ -106,17 +111,24 @@ class JoinedData : public DataSet {
   }
 
  private:
+  struct Draw {
+    size_t member = 0;
+    int64_t position = 0;  // in it
+  };
+  Draw DrawAt(int64_t position) const {
+    const int64_t place = order_.At(position);
+    const size_t i = PlaceOf(begins_, place);
+    const int64_t epoch = position / order_.num_samples;
+    return {i, epoch * members_[i].drawn + (place - begins_[i])};
+  }
+
   // Calls fn(b, member, position in it) for each position, which is `b` after
   // the first.
   template <typename Fn>
   absl::Status ForEachDraw(int64_t first_position, int64_t batch, Fn fn) const {
     for (int64_t b = 0; b < batch; ++b) {
-      const int64_t position = first_position + b;
-      const int64_t place = order_.At(position);
-      const size_t i = PlaceOf(begins_, place);
-      const int64_t epoch = position / order_.num_samples;
-      const int64_t draw = epoch * members_[i].drawn + (place - begins_[i]);
-      CASTOR_RETURN_IF_ERROR(fn(b, *members_[i].data, draw));
+      const auto [member, draw] = DrawAt(first_position + b);
+      CASTOR_RETURN_IF_ERROR(fn(b, *members_[member].data, draw));
     }
     return absl::OkStatus();
   }

@@ -543,11 +543,20 @@ const Plan* Trainer::training_plan() const {
   return at == programs_.end() ? nullptr : at->second->plan.get();
 }
 
-const Forecast& Trainer::training_forecast() const {
+Forecast Trainer::training_forecast() const {
+  std::vector<WeightedForecast> run;
+  for (const StepShape& shape : OtherLengthsOf(options_.shape)) {
+    const auto at = programs_.find(shape);
+    if (at == programs_.end() || at->second->steps == 0) continue;
+    run.push_back({&at->second->forecast, at->second->steps});
+  }
   const auto at = programs_.find(options_.shape);
-  return at == programs_.end() || at->second->plan == nullptr
-             ? admission_.forecast
-             : at->second->forecast;
+  if (at != programs_.end() && at->second->plan != nullptr) {
+    if (run.empty() || at->second->steps > 0) {
+      run.push_back({&at->second->forecast, at->second->steps});
+    }
+  }
+  return run.empty() ? admission_.forecast : MeanForecast(run);
 }
 
 const StepTrace* Trainer::training_trace() const {

@@ -102,8 +102,9 @@ class Trainer final : public ObservedRun {
     return Step(options_.shape.batch, options_.shape.length, next);
   }
   // A step of another shape, [batch, length] a micro batch. When a shape first
-  // appears it is traced, and admitted or refused (ResourceExhausted; nothing
-  // has happened then), and it warms up on its own; each shape keeps its plan.
+  // appears that is not of TrainerOptions::other_lengths it is traced, and
+  // admitted or refused (ResourceExhausted; nothing has happened then). Each
+  // warms up on its own, and keeps its plan.
   absl::StatusOr<double> Step(int64_t batch, int64_t length,
                               const NextMicroBatch& next);
   // The loss over the labelled tokens of `batches` batches of eval_batch
@@ -177,8 +178,9 @@ class Trainer final : public ObservedRun {
   PlanRequest training_request() const {
     return planner_.Request(*training_trace(), HostBytesOf(options_.shape));
   }
-  // What that plan foresees of a step.
-  const Forecast& training_forecast() const;
+  // What that plan foresees of a step; where steps have had several lengths,
+  // the mean over those that were run.
+  Forecast training_forecast() const;
   // The bytes of blocks' activations that came back from the host, in all.
   int64_t activation_bytes_back() const {
     return backend_->activation_h2d_bytes();
@@ -242,11 +244,14 @@ class Trainer final : public ObservedRun {
                       const AdmissionRule& rule) const {
     return planner_.Request(program.trace, program.host_bytes, rule);
   }
+  // The shapes of training steps like `shape`, with each of the other lengths.
+  std::vector<StepShape> OtherLengthsOf(const StepShape& shape) const;
   // That steps of this shape take of the host beside chunks.
   int64_t HostBytesOf(const StepShape& shape) const;
   StepShape evaluation_shape() const {
     return {.batch = options_.eval_batch,
-            .length = options_.shape.length,
+            .length = options_.eval_length > 0 ? options_.eval_length
+                                               : options_.shape.length,
             .micro_batches = 1,
             .training = false,
             .documents = options_.shape.documents};

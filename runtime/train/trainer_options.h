@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "device/device.h"
@@ -31,9 +32,14 @@ struct TrainerOptions {
   // together, a multiple of the world size. Without `training` the run only
   // evaluates or, with a `cache`, generates: no parameter is trainable then.
   StepShape shape;
+  // Lengths that steps may have instead of the shape's (Trainer::Step). The run
+  // is admitted with steps of each, or refused.
+  std::vector<int64_t> other_lengths = {};
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
+  // Length of evaluation; 0: the shape's.
+  int64_t eval_length = 0;
   // In fp16 it skips what is not finite, whatever is said here. The trainer
   // fills in its weight_decay and lr_factor, from these:
   OptimizerOptions optimizer;

@@ -28,11 +28,11 @@ Json ShapeSettings(const StepShape& shape) {
 Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   // Ranks may have other threads, speeds and devices, and are stopped by
   // themselves. What tests alone give is not compared.
-  const auto& [shape, ranks, eval_batch, optimizer, weight_decay, lr_factor,
-               loss_scale, max_skipped_steps, learning_rate, memory, threads,
-               bus_bytes_per_s, open_device, gpu_kernels, roofline,
-               activation_checkpointing, admit_only, stop, planning,
-               scribble_freed_memory] = options;
+  const auto& [shape, other_lengths, ranks, eval_batch, eval_length, optimizer,
+               weight_decay, lr_factor, loss_scale, max_skipped_steps,
+               learning_rate, memory, threads, bus_bytes_per_s, open_device,
+               gpu_kernels, roofline, activation_checkpointing, admit_only,
+               stop, planning, scribble_freed_memory] = options;
   // The trainer fills in micro batches, each parameter's numbers, and the
   // engine's seed.
   const auto& [rule, gradient_clipping, micro_batches, skips_not_finite,
@@ -48,7 +48,9 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   }
   Json settings = {
       {"shape", ShapeSettings(shape)},
+      {"other_lengths", other_lengths},
       {"eval_batch", eval_batch},
+      {"eval_length", eval_length},
       {"seed", engine.seed()},
       {"type", DTypeName(engine.dtype())},
       {"optimizer", OptimizerSettings(*rule)},

@@ -1,5 +1,6 @@
 // What a trainer does before the first step: admission, and opening the device.
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -83,6 +84,15 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   return trainer;
 }
 
+std::vector<StepShape> Trainer::OtherLengthsOf(const StepShape& shape) const {
+  std::vector<StepShape> shapes;
+  for (const int64_t length : options_.other_lengths) {
+    shapes.push_back(shape);
+    shapes.back().length = length;
+  }
+  return shapes;
+}
+
 int64_t Trainer::HostBytesOf(const StepShape& shape) const {
   return StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape);
 }
@@ -116,7 +126,15 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
                                   options_.optimizer.rule->updates_aside(),
                   .admit_only = options_.admit_only});
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
-  planner_.set_staging(FindShardStaging(training->trace));
+  ShardStaging staging = FindShardStaging(training->trace);
+  std::vector<Program*> others;
+  for (const StepShape& shape : OtherLengthsOf(options_.shape)) {
+    CASTOR_ASSIGN_OR_RETURN(Program* const other, ProgramFor(shape));
+    staging.slots =
+        std::max(staging.slots, FindShardStaging(other->trace).slots);
+    others.push_back(other);
+  }
+  planner_.set_staging(staging);
   std::vector<Program*> evaluations;
   if (options_.eval_batch > 0) {
     CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
@@ -128,6 +146,9 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   }
   const auto run_request = [&](const AdmissionRule& rule) {
     RunRequest run = {.training = Request(*training, rule)};
+    for (const Program* other : others) {
+      run.other_training.push_back(Request(*other, rule));
+    }
     for (const Program* evaluation : evaluations) {
       run.evaluations.push_back(Request(*evaluation, rule));
     }
@@ -278,6 +299,15 @@ std::vector<std::string> Trainer::FindRemedies() {
     if (!training.ok()) return false;
     RunRequest run = {.training = planner_.Request(
                           *training, HostBytesOf(shape), policy->admission)};
+    std::deque<StepTrace> traces;  // that requests point to
+    for (const StepShape& other : OtherLengthsOf(shape)) {
+      auto trace =
+          DryRun(*engine_, *model_, other, &layout_, accumulate, roofline());
+      if (!trace.ok()) return false;
+      run.other_training.push_back(
+          planner_.Request(traces.emplace_back(*std::move(trace)),
+                           HostBytesOf(other), policy->admission));
+    }
     if (options_.eval_batch == 0) return FitsRun(policy->admission, run);
     StepShape evaluation = evaluation_shape();
     evaluation.batch = std::min(evaluation.batch, shape.batch);

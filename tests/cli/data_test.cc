@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -206,6 +207,105 @@ TEST_F(DataTest, RowsAreTheSameToEveryRankAndAfterAResume) {
       {"--resume", "out/step-00000005.castor", "--set", "data.packing=none"});
   ExpectUserError(other);
   EXPECT_THAT(other.err, HasSubstr("data.train: "));
+}
+
+class LengthsTest : public DataTest {
+ protected:
+  // 61 short lines and 3 long ones, of which the longest has 50 tokens.
+  LengthsTest() {
+    std::string lines;
+    for (int i = 0; i < 64; ++i) {
+      const int length = i % 20 == 10 ? 40 + i % 50 / 5 : 3 + 5 * i % 13;
+      std::vector<int> ids(static_cast<size_t>(length), 1 + i % 100);
+      lines += Json({{"input_ids", ids}}).dump() + "\n";
+    }
+    WriteFile(Path("ids.jsonl"), lines);
+    config_ = Config("ids.jsonl", "");
+    config_["model"]["n_positions"] = 64;
+    config_["data"]["sequence_length"] = 64;
+    config_["data"]["validation"] = "ids.jsonl";
+    config_["eval_interval"] = 8;
+    config_["eval_batches"] = 4;
+    config_["steps"] = 40;  // an epoch has 16
+    config_["checkpoint"] = {{"dir", "out"}, {"save_interval", 7}, {"keep", 9}};
+  }
+
+  Json config_;
+};
+
+TEST_F(LengthsTest, BatchesAreTheSameToEveryRankAndAfterAResume) {
+  const ProcessResult said =
+      Train(config_, {"--summary", Path("whole.json"), "--log-json", "log"});
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out,
+              AllOf(HasSubstr("data.train: batches are formed by length"),
+                    HasSubstr("in 16 steps of the first epoch padded to 8 "),
+                    HasSubstr(" 16 tokens ("), HasSubstr(" 48 tokens ("),
+                    HasSubstr("if each had data.sequence_length (64)"),
+                    HasSubstr("an epoch: 64 samples, ")));
+  const Json whole = Json::parse(ReadFile(Path("whole.json")));
+  int64_t steps = 0;
+  for (const Json& length : whole["lengths"]) {
+    steps += length["steps"].get<int64_t>();
+    EXPECT_GT(length["step_seconds"], 0);
+    EXPECT_LE(length["length"], 48);
+  }
+  EXPECT_EQ(steps, 40);
+  EXPECT_EQ(whole["lengths"].size(), 3u);
+  EXPECT_EQ(whole["evaluations"].size(), 5u);
+  EXPECT_THAT(ReadFile(Path("log")), HasSubstr("\"length\":48"));
+  Json on_ranks = config_;
+  on_ranks["train_batch_size"] = 4;
+  on_ranks.erase("gradient_accumulation_steps");
+  on_ranks["memory"] = {{"placement_policy", "cpu"}};
+  for (const int ranks : {0, 2}) {
+    const Json rest =
+        Summary(ranks, on_ranks, {"--resume", "out/step-00000021.castor"});
+    EXPECT_EQ(rest["parameters_sha256"], whole["parameters_sha256"]);
+    EXPECT_EQ(rest["losses"].back(), whole["losses"].back());
+    EXPECT_EQ(rest["evaluations"].back(), whole["evaluations"].back());
+  }
+  // Lines in their order are another run.
+  const ProcessResult other = Train(
+      config_,
+      {"--resume", "out/step-00000021.castor", "--set", "data.shuffle=false"});
+  ExpectUserError(other);
+  EXPECT_THAT(other.err,
+              HasSubstr("batches by length (8, 16, 48) of 64 lines"));
+}
+
+TEST_F(LengthsTest, AllFitOrNoneIsTrained) {
+  config_.erase("eval_interval");
+  config_.erase("eval_batches");
+  config_["data"].erase("validation");
+  const ProcessResult refused =
+      Train(config_, {"--set", "memory.device_memory=1", "--summary", "s"});
+  ExpectUserError(refused);
+  const int64_t smallest = Json::parse(
+      ReadFile(Path("s")))["refused"]["smallest_device_budget_bytes"];
+  const std::string set = "memory.device_memory=";
+  // Steps of most batches would fit in what the longest do not.
+  Json short_ones = config_;
+  short_ones["data"]["sequence_length"] = 16;
+  EXPECT_EQ(
+      Train(short_ones, {"--set", absl::StrCat(set, smallest - 256)}).exit_code,
+      0);
+  std::filesystem::remove_all(Path("out"));
+  ExpectUserError(Train(config_, {"--set", absl::StrCat(set, smallest - 256)}));
+  EXPECT_FALSE(Exists("out"));
+  const ProcessResult works =
+      Train(config_, {"--set", absl::StrCat(set, smallest), "--summary", "s"});
+  ASSERT_EQ(works.exit_code, 0) << works.err;
+  const Json summary = Json::parse(ReadFile(Path("s")));
+  EXPECT_LE(summary["device_peak_bytes"], smallest);
+  EXPECT_GE(summary["predicted_device_peak_bytes"],
+            summary["device_peak_bytes"]);
+  // Nothing is tokenised for a plan, so it is of what may be needed at most.
+  WriteConfig(config_);
+  const ProcessResult plan = Castor({"plan", "run.json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("batches will be formed by length, and "
+                                  "padded to at most 5 lengths"));
 }
 
 // Whoever has packed lines already names their documents, and gets what lines

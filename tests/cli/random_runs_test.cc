@@ -1,7 +1,8 @@
 // Promise P1 over whole runs as people configure them: several files, epochs or
-// steps, data that are streamed or kept, evaluations, the best checkpoint, an
-// early end. A run has the same bits under another placement, on another number
-// of ranks, and when it goes on in the middle from a checkpoint.
+// steps, data that are streamed or kept, batches by length, rows, evaluations,
+// the best checkpoint, an early end. A run has the same bits under another
+// placement, on another number of ranks, and when it goes on in the middle from
+// a checkpoint.
 //
 // CASTOR_CASES=N runs N configurations, CASTOR_SEED=S takes others.
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ class RandomRuns : public CliTest {
       const int64_t count = random.Uniform(5, 60);
       for (int64_t i = 0; i < count; ++i) {
         std::vector<int64_t> ids, labels;
-        const int64_t length = random.Uniform(3, 20);
+        const int64_t length =
+            random.Chance(0.7) ? random.Uniform(3, 12) : random.Uniform(3, 40);
         for (int64_t t = 0; t < length; ++t) {
           ids.push_back(random.Uniform(0, 127));
           labels.push_back(t > 1 && random.Chance(0.3) ? -100 : ids.back());
@@ -54,7 +56,7 @@ class RandomRuns : public CliTest {
   // What a run's bits may depend on.
   static Json RandomRun(Random& random) {
     Json config = SmallConfig();
-    const bool streaming = random.Chance(0.6);
+    const bool streaming = random.Chance(0.5);
     Json train = Json::array();
     for (const char* name : {"a.txt", "b.txt", "l.jsonl", "m.jsonl"}) {
       if (random.Chance(0.4)) continue;
@@ -65,10 +67,15 @@ class RandomRuns : public CliTest {
       }
     }
     if (train.empty()) train.push_back("a.txt");
+    const bool rows = !streaming && random.Chance(0.35);
+    if (rows || random.Chance(0.3)) train = {"l.jsonl", "m.jsonl"};
+    const int64_t length = random.Pick({16, 32});
+    config["model"]["n_positions"] = length;
     Json& data = config["data"];
     data = {{"train", train},
-            {"sequence_length", 16},
+            {"sequence_length", length},
             {"shuffle", random.Chance(0.7)}};
+    if (rows) data["packing"] = "rows";
     if (random.Chance(0.3)) data["seed"] = random.Uniform(0, 99);
     if (streaming) {
       data["streaming"] = true;
@@ -79,7 +86,7 @@ class RandomRuns : public CliTest {
     if (fraction) {
       data["validation_fraction"] = 0.2;
     } else if (evaluates) {
-      data["validation"] = "valid.txt";
+      data["validation"] = rows ? "m.jsonl" : "valid.txt";
     }
     config.erase("steps");
     if (!streaming && random.Chance(0.5)) {
@@ -153,9 +160,9 @@ Json LastOf(const Json& list, size_t count) {
 }
 
 TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
-  const int64_t cases = FromEnvironment("CASTOR_CASES", 8);
+  const int64_t cases = FromEnvironment("CASTOR_CASES", 10);
   const int64_t seed = FromEnvironment("CASTOR_SEED", 1);
-  int64_t early = 0, streamed = 0;
+  int64_t early = 0, streamed = 0, by_length = 0, rows = 0;
   for (int64_t i = 0; i < cases; ++i) {
     Random random(static_cast<uint64_t>(seed), static_cast<uint64_t>(i));
     WriteFiles(random);
@@ -166,6 +173,8 @@ TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
     const Json whole = Summary(config);
     ASSERT_FALSE(HasFailure());
     early += whole["ended"] == "stopped_early";
+    by_length += whole.contains("lengths");
+    rows += config["data"].contains("packing");
     // Goes on from a checkpoint of the reference run, then on from one of that
     // run's, always placed in another way.
     for (int time = 0; time < 2; ++time) {
@@ -198,10 +207,12 @@ TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
     Clear();
   }
   // The cases are what they are meant to be.
-  if (cases >= 8) {
+  if (cases >= 10) {
     EXPECT_GT(streamed, 0);
     EXPECT_LT(streamed, cases);
     EXPECT_GT(early, 0);
+    EXPECT_GT(by_length, 0);
+    EXPECT_GT(rows, 0);
   }
 }
 

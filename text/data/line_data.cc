@@ -79,13 +79,21 @@ class LineData : public DataSet {
 // Each line is a sample.
 class PaddedLines : public LineData {
  public:
-  PaddedLines(std::shared_ptr<const TokenCache> cache, const DataPart& part)
+  // `lengths` of the lines, cut to a sample's: none, if nobody asks for them.
+  PaddedLines(std::shared_ptr<const TokenCache> cache, const DataPart& part,
+              std::vector<int32_t> lengths)
       : LineData(std::move(cache), part),
+        lengths_(std::move(lengths)),
         order_{.num_samples = part.end - part.begin,
                .shuffle = part.shuffle,
                .seed = part.seed} {}
 
   int64_t num_samples() const override { return order_.num_samples; }
+
+  int64_t LengthAt(int64_t position) const override {
+    CASTOR_CHECK(!lengths_.empty());
+    return lengths_[static_cast<size_t>(order_.At(position))];
+  }
 
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const override {
@@ -100,6 +108,7 @@ class PaddedLines : public LineData {
   }
 
  private:
+  const std::vector<int32_t> lengths_;
   const SampleOrder order_;
 };
 
@@ -189,15 +198,21 @@ DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
                                "data.validation_fraction): it has ",
                                cache->footer().lines, " in all"));
             }
-            if (!part.rows) return std::make_unique<PaddedLines>(cache, part);
+            std::vector<int32_t> lengths;
+            if (part.rows || part.knows_lengths) {
+              CASTOR_ASSIGN_OR_RETURN(
+                  lengths,
+                  cache->Lengths(part.begin, part.end, part.sequence_length));
+            }
+            if (!part.rows) {
+              return std::make_unique<PaddedLines>(cache, part,
+                                                   std::move(lengths));
+            }
             if (part.end - part.begin > RowPacking::kMostRecords) {
               return absl::InvalidArgumentError(absl::StrCat(
                   "file \"", path, "\" has more records than can share rows (",
                   RowPacking::kMostRecords, "): cut it into several files"));
             }
-            CASTOR_ASSIGN_OR_RETURN(
-                std::vector<int32_t> lengths,
-                cache->Lengths(part.begin, part.end, part.sequence_length));
             return std::make_unique<PackedLines>(
                 cache, part,
                 RowPacking(std::move(lengths), part.sequence_length,

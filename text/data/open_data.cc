@@ -16,6 +16,7 @@
 #include "base/strict_json.h"
 #include "base/units.h"
 #include "runtime/data/joined_data.h"
+#include "runtime/data/padded_lengths.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_file.h"
 #include "text/data/cached_tokens.h"
@@ -27,6 +28,8 @@
 
 namespace castor {
 namespace {
+
+constexpr char kTrain[] = "data.train";
 
 // At most so many files are open at once, two descriptors each at times.
 constexpr size_t kMostFiles = 400;
@@ -78,6 +81,9 @@ class DataOpener {
   absl::StatusOr<std::unique_ptr<StreamedSet>> OpenStream(
       absl::string_view key, const std::vector<DataSource>& sources);
 
+  // Whether a file to train on has records that are samples.
+  bool trains_on_samples() const { return trains_on_samples_; }
+
   // Null: no text was read.
   TextOfTokens text_of() const {
     return encoding_.has_value() ? encoding_->decode : nullptr;
@@ -124,6 +130,7 @@ class DataOpener {
   const RecordKeys keys_;
   size_t num_files_ = 0;
   bool streams_ = false;
+  bool trains_on_samples_ = false;
   const std::shared_ptr<Encodings> encodings_ = std::make_shared<Encodings>();
   std::optional<TextEncoding>& encoding_ = encodings_->text;
   std::string directory_;  // the tokenizer's; "": there is none
@@ -457,6 +464,7 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
                                  out->append(QuotedForMessage(name));
                                })));
   }
+  trains_on_samples_ |= HasSamples(kind) && key == kTrain;
   if (options_.look_only) {
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
     return LookedFor();
@@ -503,7 +511,6 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
 
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options) {
-  constexpr char kTrain[] = "data.train";
   DataOpener opener(data, options);
   DataConfig of = data;
   of.streaming = data.streaming && !options.look_only;
@@ -519,7 +526,19 @@ absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
           of, options.vocabulary, options.seed,
           [&](absl::string_view key, const std::vector<DataSource>& sources) {
             return opener.Open(key, sources);
-          }));
+          },
+          options.batch_samples));
+  if (options.look_only && !data.streaming && opener.trains_on_samples() &&
+      FormsByLength(data, options.batch_samples)) {
+    options.say(absl::StrCat(
+        kTrain, ": batches will be formed by length, and padded to at most ",
+        LengthCounts::kMostLengths,
+        " lengths that are known when the data are tokenised: this is for "
+        "those of data.sequence_length (",
+        data.sequence_length,
+        "), the longest that there can be, and training admits all of them "
+        "before its first step"));
+  }
   splits.stream = stream.get();
   if (stream != nullptr) splits.train = std::move(stream);
   splits.text_of = opener.text_of();

@@ -19,6 +19,9 @@ namespace castor {
 struct OpenDataOptions {
   int64_t vocabulary = 0;  // the model's
   uint64_t seed = 0;
+  // The samples of a training step of all ranks, whose batches are formed by
+  // length where OpenDataSplits does that; 0: none are.
+  int64_t batch_samples = 0;
   int threads = 1;
   // The model's directory, where text has its tokenizer unless data.tokenizer
   // names another; "": it has none.

@@ -24,6 +24,9 @@ PlanRequest Safe(PlanRequest evaluation, const AdmissionRule& rule,
 
 int64_t SmallestRunBudget(const AdmissionRule& rule, const RunRequest& run) {
   int64_t bytes = Admit(rule, run.training).smallest_device_budget_bytes;
+  for (const PlanRequest& other : run.other_training) {
+    bytes = std::max(bytes, Admit(rule, other).smallest_device_budget_bytes);
+  }
   for (const PlanRequest& evaluation : run.evaluations) {
     const Admission admission =
         Admit(rule, Safe(evaluation, rule, run.training));
@@ -34,6 +37,9 @@ int64_t SmallestRunBudget(const AdmissionRule& rule, const RunRequest& run) {
 
 bool FitsRun(const AdmissionRule& rule, const RunRequest& run) {
   if (Admit(rule, run.training).refusal.has_value()) return false;
+  for (const PlanRequest& other : run.other_training) {
+    if (Admit(rule, other).refusal.has_value()) return false;
+  }
   return std::none_of(run.evaluations.begin(), run.evaluations.end(),
                       [&](const PlanRequest& evaluation) {
                         return Admit(rule, Safe(evaluation, rule, run.training))
@@ -57,6 +63,11 @@ std::optional<RefusedStep> RefuseRun(const AdmissionRule& rule,
                                      const RunRequest& run) {
   PlanRequest request = run.training;
   std::optional<Refusal> refusal = Admit(rule, request).refusal;
+  for (size_t i = 0; i < run.other_training.size() && !refusal.has_value();
+       ++i) {
+    request = run.other_training[i];
+    refusal = Admit(rule, request).refusal;
+  }
   for (size_t i = 0; i < run.evaluations.size() && !refusal.has_value(); ++i) {
     request = Safe(run.evaluations[i], rule, run.training);
     refusal = Admit(rule, request).refusal;

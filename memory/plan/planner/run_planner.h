@@ -22,6 +22,8 @@ namespace castor {
 // The requests of a run, on the budgets of `training`.
 struct RunRequest {
   PlanRequest training;
+  // Training steps of other shapes.
+  std::vector<PlanRequest> other_training = {};
   // Their own budgets and sides are ignored: an evaluation has the budgets of
   // training, and is admitted if it fits with SafeSides.
   std::vector<PlanRequest> evaluations = {};

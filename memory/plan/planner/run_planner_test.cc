@@ -83,6 +83,34 @@ TEST_F(OneChunkTest, IsRefusedForTheStepThatDoesNotFit) {
   EXPECT_TRUE(FitsRun(RuleOf("cpu"), run_));
 }
 
+TEST_F(OneChunkTest, NeedsWhatItsStepsOfOtherShapesNeed) {
+  const StepTrace longer = TraceBuilder()
+                               .Chunk(256, 1536)
+                               .Read({0}, 600)
+                               .Write({0}, 300)
+                               .Reduce(0)
+                               .Update(0)
+                               .Build();
+  run_.other_training.resize(2);
+  run_.other_training[0].trace = &training_;
+  run_.other_training[1].trace = &longer;
+  EXPECT_EQ(SmallestRunBudget(RuleOf("cpu"), run_), 256 + 600);
+  EXPECT_EQ(Budgets(RuleOf("auto")).everything, 256 + 1536 + 600);
+  for (const int64_t budget : {256 + 600, 256 + 599}) {
+    run_.training.device_budget_bytes = budget;
+    for (PlanRequest& other : run_.other_training) {
+      other.device_budget_bytes = budget;
+    }
+    const auto refused = RefuseRun(RuleOf("cpu"), run_);
+    EXPECT_EQ(FitsRun(RuleOf("cpu"), run_), !refused.has_value());
+    ASSERT_EQ(refused.has_value(), budget == 256 + 599);
+    if (!refused.has_value()) continue;
+    EXPECT_EQ(refused->request.trace, &longer);
+    EXPECT_EQ(refused->refusal.peak_bytes, 600);
+    EXPECT_EQ(refused->refusal.smallest_device_budget_bytes, 256 + 600);
+  }
+}
+
 TEST_F(OneChunkTest, HasInEvaluationTheHostBudgetOfTraining) {
   run_.training.host_budget_bytes = 256 + 1535;
   const std::optional<RefusedStep> refused = RefuseRun(RuleOf("cpu"), run_);
