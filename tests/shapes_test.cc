@@ -2,6 +2,7 @@
 // none spoils another's plan.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -171,6 +172,65 @@ TEST(StepsOfSeveralLengths, AreAdmittedTogetherOrRefusedBeforeTheFirst) {
     ASSERT_TRUE(loss.ok()) << loss.status();
   }
   EXPECT_LE((*trainer)->arena_stats().peak_bytes, large);
+}
+
+// Nothing but what each step itself moves crosses the bus: with room for all of
+// the model nothing does, and with less the optimizer states stay where they
+// are.
+TEST(StepsOfSeveralLengths, FindWhatTheOthersLeave) {
+  for (const bool all : {true, false}) {
+    Engine engine(DType::kBFloat16, 3);
+    const ZeroInit scope(engine);
+    models::Gpt2 model(SmallModel());
+    TrainerOptions options;
+    options.shape = {.batch = 2, .length = 64};
+    options.other_lengths = {8, 24};
+    options.bus_bytes_per_s = 2e8;
+    auto trainer = Trainer::Create(&engine, &model, options);
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    if (!all) {
+      const AdmissionReport& admission = (*trainer)->admission();
+      options.memory.device_bytes = (admission.smallest_device_budget_bytes +
+                                     7 * admission.unmanaged_device_bytes) /
+                                    8;
+      trainer->reset();
+      trainer = Trainer::Create(&engine, &model, options);
+      ASSERT_TRUE(trainer.ok()) << trainer.status();
+    }
+    InitialValues values(3);
+    ASSERT_TRUE((*trainer)->Initialize(values).ok());
+    std::vector<Side> sides;
+    for (int round = 0; round < 6; ++round) {
+      const int64_t before = (*trainer)->store().h2d_bytes();
+      (*trainer)->TakeReports();
+      for (const int64_t length : {8, 64, 24, 8}) {
+        const StepShape shape = {.batch = 2, .length = length};
+        const auto loss =
+            (*trainer)->Step(2, length, [&]() -> absl::StatusOr<MicroBatch> {
+              return RandomMicroBatch(5, round, shape, 97);
+            });
+        ASSERT_TRUE(loss.ok()) << loss.status();
+        // The warm-up and the first plans are over.
+        if (round < 3) continue;
+        std::vector<Side> now;
+        for (int64_t i = 0; i < (*trainer)->layout().num_chunks(); ++i) {
+          now.push_back((*trainer)->store().side(ChunkId(i)));
+        }
+        if (sides.empty()) sides = now;
+        EXPECT_EQ(now, sides) << all << " " << length;
+      }
+      ASSERT_TRUE((*trainer)->Drain().ok());
+      if (round < 3 || !all) continue;
+      EXPECT_EQ((*trainer)->store().h2d_bytes(), before);
+    }
+    // The smaller budget has states on both sides.
+    const auto on_device =
+        std::count(sides.begin(), sides.end(), Side::kDevice);
+    EXPECT_GT(on_device, 0) << all;
+    if (!all) {
+      EXPECT_LT(on_device, static_cast<int64_t>(sides.size()));
+    }
+  }
 }
 
 TEST(StepsOfSeveralLengths, LeaveTheEvaluationsAlone) {

@@ -11,6 +11,7 @@
 #include "device/comm/agreement.h"
 #include "device/topology/memory_limits.h"
 #include "memory/plan/addresses/addresses.h"
+#include "memory/plan/addresses/expected_moves.h"
 #include "memory/plan/blocks/offloaded_blocks.h"
 #include "memory/plan/planner/speculation.h"
 #include "run/program/agree_on_measurements.h"
@@ -60,6 +61,16 @@ PlanRequest StepPlanner::Request(const StepTrace& trace, int64_t host_bytes,
   request.speculation = {.host_bytes = SpeculationHostBytes(),
                          .miss_rate = gate_.miss_rate(),
                          .least_gain = options_->speculation.least_gain};
+  return request;
+}
+
+PlanRequest StepPlanner::RequestOf(const StepProgram& program,
+                                   const StepTrace& trace) const {
+  PlanRequest request = Request(trace, program.host_bytes);
+  if (program.fixed_side.empty()) return request;
+  request.fixed_side = program.fixed_side;
+  // Chunks of activations come last.
+  request.fixed_side.resize(trace.chunks.size(), Side::kHost);
   return request;
 }
 
@@ -172,6 +183,10 @@ absl::Status StepPlanner::PlanProgram(StepProgram& program,
   PlanRequest request = Request(program);
   if (!speculates) request.speculation = {};
   PlanOrRefusal made = PlanOf(policy, request);
+  if (std::holds_alternative<Refusal>(made) && !program.fixed_side.empty()) {
+    program.fixed_side.clear();
+    return PlanProgram(program, policy, speculates, refusal);
+  }
   if (Refusal* const why = std::get_if<Refusal>(&made)) {
     return Refused(std::move(*why), refusal);
   }
@@ -186,7 +201,7 @@ std::optional<BlockChoice> StepPlanner::AskedBlocks(
   choice.kept = choice.offloaded = options_->offloaded_blocks;
   choice.trace = WithOffloadedBlocks(WithKeptBlocks(program.trace, choice.kept),
                                      choice.offloaded);
-  const PlanRequest request = Request(choice.trace, program.host_bytes);
+  const PlanRequest request = RequestOf(program, choice.trace);
   PlanOrRefusal made = PlanOf(memory().policy, request);
   Plan* const plan = std::get_if<Plan>(&made);
   if (plan == nullptr) return std::nullopt;
@@ -202,9 +217,7 @@ BlockChoiceOrRefusal StepPlanner::ChooseBlocks(const StepProgram& program) {
   }
   BlockChoiceOrRefusal choice = ChooseKeptBlocks(
       memory().policy, program.trace,
-      [&](const StepTrace& trace) {
-        return Request(trace, program.host_bytes);
-      },
+      [&](const StepTrace& trace) { return RequestOf(program, trace); },
       program.handoffs, options_->mistake);
   if (const BlockChoice* const chosen = std::get_if<BlockChoice>(&choice)) {
     NotePlan(memory().policy, chosen->plan);
@@ -254,6 +267,14 @@ void StepPlanner::Follow(StepProgram& program, Plan plan, PlanRequest request) {
 Plan StepPlanner::WithAddresses(Plan plan, const PlanRequest& request,
                                 const Overheads& overheads) const {
   if (!options_->addresses) return plan;
+  if (run_.takes_turns && request.trace->training) {
+    int64_t bytes = 0;
+    for (const ResidentChunk& start : plan.initial) {
+      bytes += request.trace->chunks[start.chunk.value].payload_bytes;
+    }
+    const auto moves = ExpectMoves(plan, request);
+    if (bytes > 0 && (!moves.has_value() || moves->bytes <= bytes)) return plan;
+  }
   // Addresses are those of all the plan's actions, whether updates run ahead.
   const auto foresee = [&](const Plan& made) {
     return SimulatePlan(made, request, overheads);
@@ -309,7 +330,7 @@ absl::Status StepPlanner::PlanAgain(StepProgram& program) {
     BlockChoiceOrRefusal choice = ChooseBlocks(program);
     BlockChoice* const chosen = std::get_if<BlockChoice>(&choice);
     if (chosen != nullptr &&
-        gains(Foresee(chosen->plan, Request(chosen->trace, program.host_bytes),
+        gains(Foresee(chosen->plan, RequestOf(program, chosen->trace),
                       program.handoffs)
                   .step_ns)) {
       CASTOR_ASSIGN_OR_RETURN(const bool followed,

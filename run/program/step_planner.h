@@ -86,6 +86,8 @@ class StepPlanner {
     // Optimizer states that may come to the host while banks are held: they
     // have room beside the banks.
     int64_t returning_state_bytes = 0;
+    // Steps of training of several shapes take turns.
+    bool takes_turns = false;
   };
 
   StepPlanner(const PlanningOptions* options, double bus_bytes_per_s)
@@ -114,7 +116,7 @@ class StepPlanner {
     return Request(trace, host_bytes, memory().policy->admission);
   }
   PlanRequest Request(const StepProgram& program) const {
-    return Request(program.trace, program.host_bytes);
+    return RequestOf(program, program.trace);
   }
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
@@ -128,7 +130,10 @@ class StepPlanner {
   // MakePlan, keeping a note of the first plan that had to be replaced.
   PlanOrRefusal PlanOf(const PlacementPolicy* policy,
                        const PlanRequest& request);
-  // As the function, unless nothing is to have addresses.
+  // As the function, unless nothing is to have addresses. Where steps take
+  // turns, what is on the device between two of them leaves and comes back for
+  // addresses (PlanExecutor): a plan has some only where more would be moved
+  // without.
   Plan WithAddresses(Plan plan, const PlanRequest& request,
                      const Overheads& overheads) const;
 
@@ -179,6 +184,10 @@ class StepPlanner {
   const ShardStaging& staging() const { return staging_; }
 
  private:
+  // As Request(program), with other blocks kept: the trace is the program's but
+  // for these.
+  PlanRequest RequestOf(const StepProgram& program,
+                        const StepTrace& trace) const;
   const MemoryOptions& memory() const { return *run_.memory; }
   void NotePlan(const PlacementPolicy* policy, const Plan& plan);
   absl::Status Refused(Refusal why, Refusal* refusal) const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "memory/plan/plan.h"
 #include "memory/plan/simulate/simulator.h"
@@ -19,6 +20,10 @@ struct StepProgram {
   StepTrace trace;
   // Bytes that the host holds for such a step beside chunks.
   int64_t host_bytes = 0;
+  // Where its steps find the optimizer states of the layout's chunks, and leave
+  // them, so that none need move between steps of several shapes. Empty: the
+  // planner chooses, as it does where there is no such plan.
+  std::vector<Side> fixed_side;
 
   std::shared_ptr<const Plan> plan;  // null: it is to be made
   PlanRequest request;               // what the plan was asked for

@@ -317,6 +317,16 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   const MemoryOptions& memory = options_.memory;
   const bool warmup = program->steps < memory.warmup_steps;
+  if (std::count(options_.other_lengths.begin(), options_.other_lengths.end(),
+                 length) > 0 &&
+      batch == options_.shape.batch && length != options_.shape.length) {
+    std::vector<Side> sides = CommonSides();
+    if (program->asked_side != sides) {
+      program->fixed_side = sides;
+      program->asked_side = std::move(sides);
+      program->settled = false;
+    }
+  }
   if (warmup) {
     // Measured by itself: nothing of another shape's work runs beside it.
     CASTOR_RETURN_IF_ERROR(Drain());
@@ -480,6 +490,14 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   CASTOR_ASSIGN_OR_RETURN(const Program* const training,
                           ProgramFor(options_.shape));
   return planner_.PlanEvaluation(program, training);
+}
+
+std::vector<Side> Trainer::CommonSides() {
+  const auto at = programs_.find(options_.shape);
+  const bool settled = at != programs_.end() && at->second->settled;
+  std::vector<Side> sides = settled ? at->second->plan->side : admitted_side_;
+  sides.resize(layout_.num_chunks());  // no activations
+  return sides;
 }
 
 void Trainer::WatchFinished() {

@@ -208,6 +208,8 @@ class Trainer final : public ObservedRun {
     int64_t steps = 0;     // run so far
     bool warmup = false;   // its step at hand is one of the warm-up
     bool settled = false;  // the plan was made from measured durations
+    // CommonSides() when its plan was asked for.
+    std::vector<Side> asked_side;
   };
 
   Trainer(Engine* engine, Model* model, TrainerOptions options);
@@ -224,6 +226,9 @@ class Trainer final : public ObservedRun {
         /*speculates=*/program.steps >= options_.memory.warmup_steps);
   }
   absl::Status PlanEvaluation(Program& program);
+  // Where steps of several lengths have the optimizer states: where it suits
+  // steps of the run's shape.
+  std::vector<Side> CommonSides();
   // The engine keeps the choice's blocks: StepPlanner::FindTensors.
   absl::StatusOr<bool> FindTensors(const StepShape& shape, BlockChoice& choice);
   // The blocks that are kept until the planner has chosen.
@@ -330,6 +335,8 @@ class Trainer final : public ObservedRun {
   TrainerOptions options_;
   ChunkLayout layout_;
   AdmissionReport admission_;
+  // Of the plan that the run was admitted with.
+  std::vector<Side> admitted_side_;
   // The homes of the activations of the choice that it is of.
   int64_t activation_home_bytes_ = 0;
   StepPlanner planner_;

@@ -124,7 +124,8 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
                                     ActivationCheckpointing::kAuto,
                   .updates_wait = options_.optimizer.needs_norm() &&
                                   options_.optimizer.rule->updates_aside(),
-                  .admit_only = options_.admit_only});
+                  .admit_only = options_.admit_only,
+                  .takes_turns = !options_.other_lengths.empty()});
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   ShardStaging staging = FindShardStaging(training->trace);
   std::vector<Program*> others;
@@ -201,12 +202,14 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
         planner_.Request(choice.trace, training->host_bytes, rule);
     const Plan plan =
         planner_.WithAddresses(std::move(choice.plan), request, {});
+    admitted_side_ = plan.side;
     FillTiers(choice.trace, plan, request, layout_.states, accumulate(),
               &admission_);
   } else {
     const Plan plan = planner_.WithAddresses(
         std::get<Plan>(planner_.PlanOf(memory.policy, run.training)),
         run.training, {});
+    admitted_side_ = plan.side;
     FillTiers(training->trace, plan, run.training, layout_.states, accumulate(),
               &admission_);
   }
