@@ -94,7 +94,7 @@ absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
 
 absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
-    const std::function<void(absl::string_view line)>& say) {
+    const std::function<void(absl::string_view line)>& say, int64_t padded_to) {
   const auto lengths = data.CountTokens();
   CASTOR_RETURN_IF_ERROR(Annotate(key, lengths.status()));
   const double average = lengths->average();
@@ -122,7 +122,17 @@ absl::StatusOr<SampleLengths> LookAtLengths(
     say(absl::StrCat(key, ": ", DescribeBatches(*lengths, sequence_length)));
     return *lengths;
   }
-  if (padding(sequence_length) < kPaddingTold) return *lengths;
+  const bool is_shorter = padded_to > 0 && padded_to < sequence_length;
+  if (padding(is_shorter ? padded_to : sequence_length) < kPaddingTold) {
+    return *lengths;
+  }
+  if (is_shorter) {
+    say(absl::StrFormat(
+        "%s: each line is padded to the longest, which makes %d tokens, as it "
+        "is evaluated: %.0f%% of them is padding, lines have %.1f on average",
+        key, padded_to, padding(padded_to), average));
+    return *lengths;
+  }
   // One token has no target.
   const int64_t enough = std::max<int64_t>(lengths->longest, 2);
   say(absl::StrFormat(

@@ -27,10 +27,12 @@ absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
 
 // Tells `say` (may be null) how many lines are cut to the sequence length, how
 // batches are formed by length, and how much of them is padding. Returns how
-// long the samples are.
+// long the samples are. `padded_to` tokens, if that is less than the sequence
+// length; 0: to that.
 absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
-    const std::function<void(absl::string_view line)>& say);
+    const std::function<void(absl::string_view line)>& say,
+    int64_t padded_to = 0);
 
 // Tells `say` (may be null) how many samples have nothing to learn from, if
 // there are any, and which data.sequence_length would change that. Returns what

@@ -261,16 +261,17 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     session->inputs_.push_back(SizesOf(config.model));
   }
   TrainerOptions trainer = MakeTrainerOptions(session->config_, evaluates);
+  trainer.eval_length = evaluates ? session->eval_length_ : 0;
   if (options.evaluate_only || options.generation.has_value()) {
     for (const auto& parameter : session->engine_->parameters()) {
       parameter->trainable = false;
     }
     trainer.shape.training = false;
     trainer.shape.micro_batches = 1;
+    trainer.shape.length = session->eval_length_;
   }
   if (const LengthBatches* const batches = session->data_.batches;
       batches != nullptr) {
-    trainer.eval_length = trainer.shape.length;
     trainer.other_lengths = batches->lengths();
     trainer.shape.length = trainer.other_lengths.back();
     trainer.other_lengths.pop_back();
@@ -489,9 +490,15 @@ bool Session::EvaluatesAfter(int64_t step) const {
   return step % epoch_.steps == 0 || step == config_.steps;
 }
 
+StepShape Session::EvaluationShape() const {
+  StepShape shape = ShapeOf(config_);
+  shape.length = eval_length_;
+  return shape;
+}
+
 absl::StatusOr<Session::Evaluation> Session::Evaluate() {
   const DataSet& data = *data_.validation;
-  const StepShape shape = ShapeOf(config_);
+  const StepShape shape = EvaluationShape();
   const int64_t samples = data.num_samples();
   const int64_t batches =
       std::min(config_.eval_batches, CeilDiv(samples, shape.batch));
@@ -514,7 +521,7 @@ absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
   const int64_t samples = most_samples == 0
                               ? data.num_samples()
                               : std::min(most_samples, data.num_samples());
-  const StepShape shape = ShapeOf(config_);
+  const StepShape shape = EvaluationShape();
   const Trainer::NextMicroBatch next = EachOnce(data, samples, shape, ranks_);
   Evaluation all = {};
   Trainer::LossSum total;

@@ -170,6 +170,11 @@ class Session {
   absl::Status OpenPretrained();
   absl::Status LookAtStream(const Options& options);
   absl::Status AwaitData();
+  // Looks at the data that the run is judged by, and sets eval_length_.
+  absl::Status LookAtEvaluated(absl::string_view key, const DataSet& data,
+                               const Options& options);
+  // A micro batch of evaluations.
+  StepShape EvaluationShape() const;
   // Sets *evaluates if the run is to be judged by validation data now and then.
   absl::Status OpenDataSets(const Options& options, bool* evaluates);
 
@@ -192,6 +197,9 @@ class Session {
   std::string first_sample_;
   BestState best_;
   double tokens_per_step_ = 0;
+  // The tokens that evaluated samples are padded to: no more than the longest
+  // of them takes.
+  int64_t eval_length_ = 0;
   int64_t samples_ = 0;  // of training data consumed
   // Of the steps that reports are still to come of, where they differ.
   struct StepSize {

@@ -1,8 +1,11 @@
 // The data of a session: how they are opened, and what is told of them.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "cli/run/look_at_data.h"
 #include "cli/run/session.h"
 #include "models/families.h"
@@ -47,12 +50,12 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
   CASTOR_RETURN_IF_ERROR(
       LookAtTokens(kValidationData, data_.validation.get(), &inputs_));
   const int64_t length = config_.data.sequence_length;
+  eval_length_ = length;
   if (options.evaluate_only) {
-    const DataSet& data =
-        *(data_.validation != nullptr ? data_.validation : data_.train);
-    CASTOR_RETURN_IF_ERROR(
-        LookAtLengths(evaluated_key(), data, length, options.say).status());
-    return LookAtLabels(evaluated_key(), data, length, options.say).status();
+    return LookAtEvaluated(
+        evaluated_key(),
+        *(data_.validation != nullptr ? data_.validation : data_.train),
+        options);
   }
   tokens_per_step_ = static_cast<double>(config_.train_batch_size * length);
   if (data_.stream != nullptr) {
@@ -86,11 +89,23 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
                (!data.validation.empty() || data.validation_fraction > 0);
   if (!*evaluates) data_.validation = nullptr;
   if (data_.validation == nullptr) return absl::OkStatus();
+  return LookAtEvaluated(kValidationData, *data_.validation, options);
+}
+
+absl::Status Session::LookAtEvaluated(absl::string_view key,
+                                      const DataSet& data,
+                                      const Options& options) {
+  // In multiples of what kernels take at once.
+  constexpr int64_t kUnit = 8;
+  const int64_t length = config_.data.sequence_length;
+  const auto all = data.CountTokens();
+  CASTOR_RETURN_IF_ERROR(Annotate(key, all.status()));
+  if (config_.data.packing != Packing::kRows) {
+    eval_length_ = std::min(length, RoundUp(all->longest, kUnit));
+  }
   CASTOR_RETURN_IF_ERROR(
-      LookAtLengths(kValidationData, *data_.validation, length, options.say)
-          .status());
-  return LookAtLabels(kValidationData, *data_.validation, length, options.say)
-      .status();
+      LookAtLengths(key, data, length, options.say, eval_length_).status());
+  return LookAtLabels(key, data, length, options.say).status();
 }
 
 // What can be told of a stream from its first samples. How many there are, it

@@ -211,7 +211,7 @@ TEST_F(DataTest, RowsAreTheSameToEveryRankAndAfterAResume) {
 
 class LengthsTest : public DataTest {
  protected:
-  // 61 short lines and 3 long ones, of which the longest has 50 tokens.
+  // 61 short lines and 3 long ones, of which the longest has 46 tokens.
   LengthsTest() {
     std::string lines;
     for (int i = 0; i < 64; ++i) {
@@ -225,7 +225,7 @@ class LengthsTest : public DataTest {
     config_["data"]["sequence_length"] = 64;
     config_["data"]["validation"] = "ids.jsonl";
     config_["eval_interval"] = 8;
-    config_["eval_batches"] = 4;
+    config_["eval_batches"] = 100;
     config_["steps"] = 40;  // an epoch has 16
     config_["checkpoint"] = {{"dir", "out"}, {"save_interval", 7}, {"keep", 9}};
   }
@@ -242,6 +242,8 @@ TEST_F(LengthsTest, BatchesAreTheSameToEveryRankAndAfterAResume) {
                     HasSubstr("in 16 steps of the first epoch padded to 8 "),
                     HasSubstr(" 16 tokens ("), HasSubstr(" 48 tokens ("),
                     HasSubstr("if each had data.sequence_length (64)"),
+                    HasSubstr("data.validation: each line is padded to the "
+                              "longest, which makes 48 tokens"),
                     HasSubstr("an epoch: 64 samples, ")));
   const Json whole = Json::parse(ReadFile(Path("whole.json")));
   int64_t steps = 0;
@@ -254,6 +256,12 @@ TEST_F(LengthsTest, BatchesAreTheSameToEveryRankAndAfterAResume) {
   EXPECT_EQ(whole["lengths"].size(), 3u);
   EXPECT_EQ(whole["evaluations"].size(), 5u);
   EXPECT_THAT(ReadFile(Path("log")), HasSubstr("\"length\":48"));
+  ASSERT_EQ(Castor({"evaluate", "run.json", "--checkpoint", "latest",
+                    "--summary", "evaluated.json"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Json::parse(ReadFile(Path("evaluated.json")))["loss"],
+            whole["evaluations"].back()["loss"]);
   Json on_ranks = config_;
   on_ranks["train_batch_size"] = 4;
   on_ranks.erase("gradient_accumulation_steps");
