@@ -1,71 +1,32 @@
 // Clients whose operators are queued on a GPU's stream, over the fake API.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/sanitizers.h"
 #include "client/client_run.h"
+#include "client/testing/on_gpu.h"
 #include "client/testing/test_client.h"
 #include "client/testing/trained_client.h"
 #include "device/cuda/fake_api.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
-#include "run/fake_gpu.h"
-#include "run/gpu.h"
 
 namespace castor {
 namespace {
 
 using test_client::kSteps;
-using test_client::Machine;
 using test_client::Model;
+using test_client::OnGpu;
 using test_client::OptionsFor;
 using test_client::RandomModel;
 using test_client::RandomWays;
 using test_client::Train;
-
-// Streams on a GPU made of threads, and what a client queues on the first.
-class OnGpu final : public Machine {
- public:
-  OnGpu() { MakeStream(); }
-  ~OnGpu() override {
-    for (void* const stream : streams_) FakeGpu().DestroyStream(stream);
-  }
-
-  // It is late often, so that whoever does not wait for it is seen.
-  void Compute(std::function<void()> work) override {
-    const bool late = ++computed_ % 8 == 0;
-    cuda::FakeApi::Launch(stream(), [late, work = std::move(work)] {
-      if (late) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      work();
-    });
-  }
-  bool is_stream() const override { return true; }
-  void* stream() override { return streams_[0]; }
-  void* MakeStream() {
-    streams_.push_back(*FakeGpu().CreateStream(false));
-    return streams_.back();
-  }
-
-  ClientOptions RunOn(ClientOptions options) {
-    options.gpu = {.open = OpenerOf(*FindGpu(0), 1, stream()),
-                   .stream = stream(),
-                   .order = OrdererOf(*FindGpu(0))};
-    return options;
-  }
-
- private:
-  std::vector<void*> streams_;
-  int64_t computed_ = 0;
-};
 
 class RandomClientsOnAGpu : public testing::TestWithParam<int> {};
 

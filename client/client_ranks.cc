@@ -134,6 +134,7 @@ absl::Status ClientRun::MeetInStep(RankReport report, bool stops) {
       outgrown_ = given_up_ = true;
       return MustRunAgain();
     }
+    LeaveUse();  // on a GPU its chunks were held
     use_open_ = reading_ = false;
     return Told(Record());
   }

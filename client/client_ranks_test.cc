@@ -4,6 +4,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -14,8 +15,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/sanitizers.h"
 #include "base/status_macros.h"
+#include "client/testing/on_gpu.h"
 #include "client/testing/test_client.h"
+#include "device/cuda/nccl/fake_nccl.h"
+#include "device/cuda/nccl/nccl_parts.h"
 #include "gtest/gtest.h"
+#include "kernels/gradient_sum/add_to_sum.h"
 #include "memory/plan/policy/policies.h"
 #include "run/optim/testing/rule_for_test.h"
 
@@ -24,6 +29,7 @@ namespace {
 
 using test_client::Client;
 using test_client::Model;
+using test_client::OnGpu;
 using test_client::Place;
 using test_client::RandomModel;
 using test_client::RandomWays;
@@ -42,6 +48,7 @@ struct Setting {
   // Bytes that the last rank takes more from step 4 on.
   int64_t more = 0;
   Ways ways = {};
+  bool on_gpus = false;  // each rank has one
 };
 
 struct Outcome {
@@ -57,7 +64,8 @@ using RankWork = std::function<absl::Status(ClientRun& run, int rank)>;
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(const Model& model,
                                                 const Setting& setting,
                                                 const Place& place,
-                                                ClientRun::Refused* refused) {
+                                                ClientRun::Refused* refused,
+                                                OnGpu* gpu = nullptr) {
   ClientOptions options;
   options.gradient_clipping = setting.clipping;
   options.micro_batches = model.micro_batches / setting.world_size;
@@ -66,6 +74,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(const Model& model,
   options.scribble_freed_memory = setting.device_bytes < kUnlimitedBytes;
   place.Join(&options);
   setting.ways.Change(&options);
+  if (gpu != nullptr) options = gpu->RunOn(options);
   return ClientRun::Create(model.parameters, options, refused);
 }
 
@@ -76,8 +85,8 @@ Model OfRank(Model model, int world_size) {
 }
 
 absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
-                   int rank, Outcome* outcome) {
-  Client client(model, run, rank, setting.world_size);
+                   int rank, OnGpu* gpu, Outcome* outcome) {
+  Client client(model, run, rank, setting.world_size, gpu);
   client.Give(setting.ways);
   CASTOR_RETURN_IF_ERROR(client.SetValues());
   outcome->initial = client.Values();
@@ -116,22 +125,40 @@ absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
 
 // Each rank's outcome.
 std::vector<Outcome> TrainOn(const Model& model, const Setting& setting) {
-  const Place first = Place::First(setting.world_size);
+  nccl::FakeNccl nccl;
+  Place first = Place::First(setting.world_size);
+  if (setting.on_gpus) {
+    const std::string id = *nccl.NewId();
+    first.gpu_parts = [&nccl, id, world_size = setting.world_size](int rank) {
+      return nccl::NcclParts::Join(&nccl, &FakeGpu(),
+                                   {.rank = rank,
+                                    .world_size = world_size,
+                                    .id = id,
+                                    .add = kernels::AddToSum},
+                                   [] { return absl::OkStatus(); });
+    };
+  }
   std::vector<Outcome> outcomes(setting.world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < setting.world_size; ++rank) {
     threads.emplace_back([&, rank] {
       Outcome& outcome = outcomes[rank];
       const Model own = OfRank(model, setting.world_size);
+      std::optional<OnGpu> gpu;
+      if (setting.on_gpus) gpu.emplace();
+      OnGpu* const machine = gpu.has_value() ? &*gpu : nullptr;
       outcome.status = [&]() -> absl::Status {
         CASTOR_ASSIGN_OR_RETURN(
             const auto run,
-            Open(model, setting, first.Of(rank), &outcome.refused));
-        return Train(own, setting, run.get(), rank, &outcome);
+            Open(model, setting, first.Of(rank), &outcome.refused, machine));
+        return Train(own, setting, run.get(), rank, machine, &outcome);
       }();
     });
   }
   for (std::thread& thread : threads) thread.join();
+  if (outcomes.front().status.ok()) {
+    EXPECT_EQ(nccl.moved_bytes() > 0, setting.on_gpus);
+  }
   return outcomes;
 }
 
@@ -199,6 +226,52 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
       EXPECT_LE(rank.stats.device_peak_bytes, setting.device_bytes);
     }
     EXPECT_TRUE(trained == 0 || trained == world_size) << trained;
+  }
+}
+
+// The same where each rank queues its operators on a GPU of its own, and what
+// lies in the GPUs' memory goes over NCCL.
+TEST_P(RandomRanks, GiveTheBitsOfOneRankOnGpus) {
+  std::mt19937 random(100 + GetParam());
+  Model model = RandomModel(random);
+  Setting setting = {.clipping =
+                         std::vector<double>{0, 0.5, 1e9}[random() % 3]};
+  const int world_size = 2 + static_cast<int>(random() % 2);
+  model.micro_batches = world_size * (1 + static_cast<int>(random() % 2));
+  const Outcome reference = TrainOn(model, setting).front();
+  ASSERT_TRUE(reference.status.ok()) << reference.status;
+  setting.world_size = world_size;
+  setting.on_gpus = true;
+  for (const char* const name : {"cpu", "auto"}) {
+    setting.policy = FindPolicy(name);
+    setting.fail_at = -1;
+    int64_t smallest = 0;
+    for (const int64_t budget : {int64_t{1} << 20, int64_t{0}, int64_t{-256}}) {
+      setting.device_bytes = smallest + budget;
+      const std::vector<Outcome> outcomes = TrainOn(model, setting);
+      // What lies unused between a client's blocks is not the same each time:
+      // a little less than the smallest may do.
+      const bool trained = budget >= 0 || outcomes.front().status.ok();
+      for (const Outcome& rank : outcomes) {
+        if (!trained) {
+          EXPECT_TRUE(absl::IsResourceExhausted(rank.status))
+              << name << " " << setting.device_bytes << " " << rank.status;
+          continue;
+        }
+        ASSERT_TRUE(rank.status.ok()) << name << " " << rank.status;
+        EXPECT_EQ(rank.parameters, reference.parameters)
+            << name << " " << setting.device_bytes;
+        EXPECT_LE(rank.stats.device_peak_bytes, setting.device_bytes) << name;
+      }
+      if (smallest == 0) {
+        smallest = outcomes.front().stats.smallest_device_budget_bytes;
+      }
+      if (smallest == 0) break;  // no step follows a plan
+      setting.failing_rank = static_cast<int>(random() % world_size);
+      setting.fail_at = static_cast<int64_t>(random() % 12);
+      setting.ways = RandomWays(random, kSteps);
+    }
+    setting.ways = {};
   }
 }
 

@@ -62,12 +62,6 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
         options_.micro_batches, " micro batches in a step: at least 1"));
   }
   const RankOptions& ranks = options_.ranks;
-  if (options_.gpu.has_value() && ranks.world_size > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a client's operators run on a GPU on one rank only yet, "
-                     "and this is one of ",
-                     ranks.world_size));
-  }
   CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/false));
   std::vector<LayoutParameter> list;
   for (const ClientParameter& parameter : parameters) {

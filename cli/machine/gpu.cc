@@ -1,33 +1,23 @@
 #include "cli/machine/gpu.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/machine/bandwidth.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/locality.h"
-#include "device/cuda/nccl/join_gpus.h"
-#include "device/cuda/nccl/library_api.h"
 #include "device/cuda/runtime_api.h"
-#include "kernels/gradient_sum/add_to_sum.h"
 #include "run/gpu_kernels.h"
 
 namespace castor::cli {
 namespace {
 
 constexpr int64_t kCopyBytes = int64_t{64} << 20;
-// Buffers of NCCL's channels, most of them made when parts first move. Kept
-// until several GPUs have shown what it is.
-constexpr int64_t kNcclBytes = int64_t{1} << 30;
 
 struct FreeHost {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -70,32 +60,6 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
   options->open_device = OpenerOf(gpu, options->threads);
-}
-
-absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
-  const absl::StatusOr<Gpu> own = FindGpu(local_rank);
-  CASTOR_RETURN_IF_ERROR(group.Agree("GPU", own.status()));
-  CASTOR_ASSIGN_OR_RETURN(
-      const std::vector<std::string> all,
-      group.Exchange("device memory",
-                     absl::StrCat(own->memory.usable_bytes() - kNcclBytes)));
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const std::string& text : all) {
-    int64_t bytes = 0;
-    if (!absl::SimpleAtoi(text, &bytes)) {
-      return absl::InternalError("a rank's device memory cannot be read");
-    }
-    least = std::min(least, bytes);
-  }
-  return std::max<int64_t>(0, least);
-}
-
-absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
-                                                      int local_rank) {
-  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
-  CASTOR_ASSIGN_OR_RETURN(const int ordinal, GpuOfRank(*api, local_rank));
-  return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal,
-                        kernels::AddToSum);
 }
 
 std::string Describe(const Gpu& gpu) {

@@ -14,7 +14,6 @@
 #include "base/signals.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "cli/machine/gpu.h"
 #include "cli/machine/placement.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
@@ -30,6 +29,7 @@
 #include "device/comm/launch_env.h"
 #include "models/families.h"
 #include "run/config/time_limits.h"
+#include "run/gpu_ranks.h"
 #include "run/report/run_trace.h"
 
 namespace castor::cli {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/philox.h"
+#include "base/status_macros.h"
 #include "client/client_checkpoints.h"
 #include "client/client_run.h"
 #include "client/interface/client_config.h"
@@ -21,7 +22,7 @@
 #include "nlohmann/json.hpp"
 #include "run/config/config.h"
 #include "run/config/time_limits.h"
-#include "run/gpu.h"
+#include "run/gpu_ranks.h"
 #include "run/report/run_trace.h"
 
 struct castor_run {
@@ -79,9 +80,13 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
   const auto join = [&](castor::Device* device)
       -> absl::StatusOr<std::unique_ptr<castor::Communicator>> {
     agreed = true;
-    const absl::Status all = opening->ranks->Agree("start", absl::OkStatus());
-    if (!all.ok()) return all;
-    return opening->ranks->MakeCommunicator(device);
+    castor::RankGroup& ranks = *opening->ranks;
+    CASTOR_RETURN_IF_ERROR(ranks.Agree("start", absl::OkStatus()));
+    std::unique_ptr<castor::DeviceParts> gpu_parts;
+    if (place != nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(gpu_parts, castor::JoinGpus(ranks, place->gpu));
+    }
+    return ranks.MakeCommunicator(device, std::move(gpu_parts));
   };
   auto asked = castor::ReadAsked(
       config_json, parameters, count, place,
@@ -101,6 +106,15 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
   }
   absl::Status valid = asked.status();
   if (valid.ok()) valid = castor::CheckPlace(asked->config, place);
+  if (ranks.world_size() > 1) {
+    CASTOR_RETURN_IF_ERROR(ranks.Agree("configuration", valid));
+    int64_t& device_bytes = asked->options.memory.device_bytes;
+    if (place != nullptr &&
+        asked->config.memory.device_memory >= castor::kUnlimitedBytes) {
+      CASTOR_ASSIGN_OR_RETURN(device_bytes,
+                              castor::CommonDeviceMemory(ranks, place->gpu));
+    }
+  }
   auto opened = valid.ok()
                     ? ClientRun::Create(asked->parameters,
                                         std::move(asked->options), refused)
@@ -368,6 +382,12 @@ void castor_free(castor_run* run, void* address) {
 
 void castor_use_on(castor_run* run, void* address, void* stream) {
   run->run->UseOn(address, stream);
+}
+
+castor_status castor_local_rank(int* local_rank) {
+  const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+  *local_rank = launch.ok() ? launch->local_rank : -1;
+  return Tell(launch.status());
 }
 
 castor_status castor_gpu_allocate(int gpu, int64_t bytes, void** address) {

@@ -253,6 +253,10 @@ void castor_free(castor_run* run, void* address);
 /* The block's streams are the one that it was allocated for, and these. */
 void castor_use_on(castor_run* run, void* address, void* stream);
 
+/* The number, from 0, of this process among the machine's ranks, each of which
+ * has a GPU of its own; -1: its launcher does not say. 0 if it was started
+ * alone. INVALID: what launchers have set contradicts itself. */
+castor_status castor_local_rank(int* local_rank);
 /* Memory of a GPU that no run knows of. FAILED: there is none. */
 castor_status castor_gpu_allocate(int gpu, int64_t bytes, void** address);
 void castor_gpu_free(int gpu, void* address);

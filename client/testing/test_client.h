@@ -22,6 +22,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "client/client_run.h"
+#include "device/comm/device_parts.h"
 #include "device/comm/rank_group.h"
 #include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
@@ -40,12 +41,17 @@ struct Place {
   std::shared_ptr<ThreadGroup> chunks, meetings;
   int rank = 0;
   int world_size = 1;
+  // What moves parts between the ranks' GPUs, of this rank; empty: they have
+  // none.
+  std::function<absl::StatusOr<std::unique_ptr<DeviceParts>>(int rank)>
+      gpu_parts;
 
   static Place First(int world_size) {
     return {.chunks = ThreadGroup::Create(world_size),
             .meetings = ThreadGroup::Create(world_size),
             .rank = 0,
-            .world_size = world_size};
+            .world_size = world_size,
+            .gpu_parts = {}};
   }
   Place Of(int other) const {
     Place place = *this;
@@ -55,12 +61,16 @@ struct Place {
   void Join(ClientOptions* options) const {
     if (world_size == 1) return;
     const CommunicatorOptions limit = {.time_limit_ns = 60'000'000'000};
-    options->ranks = {
-        .rank = rank,
-        .world_size = world_size,
-        .join = [chunks = chunks, rank = rank, limit](Device* device) {
-          return MakeThreadRank(chunks, rank, device, limit);
-        }};
+    const auto join =
+        [chunks = chunks, rank = rank, limit, gpu_parts = gpu_parts](
+            Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      std::unique_ptr<DeviceParts> parts;
+      if (gpu_parts) {
+        CASTOR_ASSIGN_OR_RETURN(parts, gpu_parts(rank));
+      }
+      return MakeThreadRank(chunks, rank, device, limit, std::move(parts));
+    };
+    options->ranks = {.rank = rank, .world_size = world_size, .join = join};
     options->join_meetings = [meetings = meetings, rank = rank, limit] {
       return std::make_unique<RankGroup>(meetings->NewTransport(rank), limit);
     };
@@ -138,7 +148,8 @@ struct Ways {
   // finite; 0: none does. The try is an error, or it is `skipped`.
   int64_t tries_in_vain = 0;
   bool skipped = false;
-  // Before this step each parameter is given the values that it has; 0: none is.
+  // Before this step each parameter is given the values that it has; 0: none
+  // is.
   int64_t gives_values_at = 0;
 
   bool gives_rate() const {

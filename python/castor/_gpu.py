@@ -27,11 +27,16 @@ def wants_gpu(config: str) -> bool:
     return isinstance(device, dict) and device.get("type") == "cuda"
 
 
+def has_allocator() -> bool:
+    """Whether Castor's allocator stands in the place of PyTorch's."""
+    return _allocator is not None
+
+
 def _refuse(what: str, do: str) -> None:
     raise ValueError(f'castor: device.type "cuda": {what}; {do}')
 
 
-def _take_allocator() -> None:
+def take_allocator() -> None:
     """Puts Castor's allocator in the place of PyTorch's, once in a process.
 
     Raises:
@@ -61,16 +66,32 @@ def _take_allocator() -> None:
     _allocator = allocator
 
 
+def _gpu_of_rank() -> int:
+    """The GPU that this process has among the ranks of its machine, or the only
+    one that it sees, as natively."""
+    gpus = torch.cuda.device_count()
+    local_rank = shim.local_rank()
+    if local_rank < 0 and gpus > 1:
+        _refuse(
+            f"the launcher does not say which of this machine's {gpus} GPUs is this "
+            "rank's",
+            "show each rank its own, by CUDA_VISIBLE_DEVICES",
+        )
+    return max(local_rank, 0) % gpus
+
+
 class Gpu:
-    """PyTorch's current GPU, and its current stream there, on which an engine's
+    """PyTorch's current GPU (where nothing has used CUDA yet, the rank's), and its current stream there, on which an engine's
     passes run, whatever stream is current when they are called.
 
     Raises:
-        ValueError: see `_take_allocator`.
+        ValueError: see `take_allocator`.
     """
 
     def __init__(self) -> None:
-        _take_allocator()
+        take_allocator()
+        if not _cuda.is_initialized():
+            torch.cuda.set_device(_gpu_of_rank())
         _cuda.init()
         self.index = torch.cuda.current_device()
         self.device = torch.device("cuda", self.index)

@@ -22,6 +22,11 @@ def config_rates(text: str, first: int, count: int) -> list[float]:
 
 def generator_seed(seed: int, step: int, micro_batch: int, call: int) -> int: ...
 def is_managed(tensor: Tensor) -> bool: ...
+def local_rank() -> int:
+    """The number of this process among the machine's ranks, 0 if it was started
+    alone; -1: its launcher does not say. ValueError: what launchers have set
+    contradicts itself."""
+
 def use_on_address() -> int:
     """The address of castor_cuda_use_on (python/shim/gpu_memory.h)."""
 

@@ -46,6 +46,7 @@ namespace castor::shim {
   X(allocate)                    \
   X(free)                        \
   X(use_on)                      \
+  X(local_rank)                  \
   X(gpu_allocate)                \
   X(gpu_free)                    \
   X(claim)                       \

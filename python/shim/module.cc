@@ -71,6 +71,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         [](int64_t seed, int64_t step, int64_t micro_batch, int64_t call) {
           return Core().generator_seed(seed, step, micro_batch, call);
         });
+  m.def("local_rank", [] {
+    int local_rank = -1;
+    TORCH_CHECK_VALUE(Core().local_rank(&local_rank) == CASTOR_OK,
+                      Core().error());
+    return local_rank;
+  });
   m.def("use_on_address",
         [] { return reinterpret_cast<uint64_t>(&castor_cuda_use_on); });
   m.def("is_managed",
