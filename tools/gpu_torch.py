@@ -6,10 +6,12 @@
     gpu_torch.py engine --out a.json --like all.json --budget smallest
     gpu_torch.py near plain.json all.json       whether their losses are near
     gpu_torch.py refused                        budgets and calls that must not do
+    gpu_torch.py trainer --out a.json           castor.Trainer; and it resumes
+    gpu_torch.py plain-trainer --out b.json     transformers.Trainer
 
 A process has one allocator on the GPU, so that each run is one of its own. The
 file has the losses, a hash of the parameters' bytes and the run's summary;
-`engine --like` fails where the bytes are others. `--device host` does the same on
+`--like` fails where the bytes are others. `--device host` does the same on
 the CPU.
 """
 
@@ -21,6 +23,7 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -53,7 +56,8 @@ class Block(nn.Module):
         batch = x.shape[0]
         heads = self.attention(self.ln_1(x)).view(batch, LENGTH, 3, HEADS, -1)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + self.mask
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        scores = scores + self.mask.to(scores.dtype)
         mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
         x = x + self.dropout(self.projection(mixed))
         return x + self.dropout(self.down(functional.gelu(self.up(self.ln_2(x)))))
@@ -196,6 +200,78 @@ def run_engine(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+class LabelledGpt(Gpt):
+    """As trainers want it: its draws are none, and it has no tied weights, which
+    not every model can save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        for block in self.blocks:
+            block.dropout.p = 0.0
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
+        return {"loss": super().forward(labels)}
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 4 * MICRO_BATCHES * STEPS
+
+    def __getitem__(self, row: int) -> dict[str, torch.Tensor]:
+        ids = batch_of(row // 4, 0)[row % 4]
+        return {"ids": ids, "labels": ids}
+
+
+def run_trainer(arguments: argparse.Namespace, plain: bool) -> dict[str, Any]:
+    if plain:
+        from transformers import Trainer, TrainingArguments
+    else:
+        from castor import Trainer  # before there are arguments, which use CUDA
+        from transformers import TrainingArguments
+    budget = None if plain else budget_of(arguments)
+    half = STEPS // 2
+
+    def trainer_in(folder: str) -> Any:
+        torch.manual_seed(SEED)
+        keys: dict[str, Any] = {} if plain else {"castor": config_of(arguments, budget)}
+        return Trainer(
+            LabelledGpt(),
+            TrainingArguments(
+                folder, use_cpu=arguments.device == "host", report_to=[], seed=SEED,
+                disable_tqdm=True, logging_steps=1, save_steps=half,
+                eval_strategy="steps", eval_steps=half, max_steps=STEPS,
+                per_device_train_batch_size=4, bf16=arguments.bf16,
+                gradient_accumulation_steps=MICRO_BATCHES, learning_rate=RATE,
+                lr_scheduler_type="constant", weight_decay=0.1, max_grad_norm=1.0,
+            ),
+            train_dataset=Rows(), eval_dataset=Rows(), **keys,
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_in(folder)
+        began = time.monotonic()
+        trainer.train()
+        seconds = (time.monotonic() - began) / STEPS
+        logs = trainer.state.log_history
+        losses = [log["loss"] for log in logs if "loss" in log]
+        losses += [log["eval_loss"] for log in logs if "eval_loss" in log]
+        if plain:
+            return result_of(losses, trainer.model.state_dict(), seconds, {})
+        summary = trainer.engine.summary()
+        result = result_of(losses, trainer.engine.state_dict(), seconds, summary)
+        trainer.engine.close()
+        resumed = trainer_in(folder)
+        resumed.train(resume_from_checkpoint=os.path.join(folder, f"checkpoint-{half}"))
+        again = result_of([], resumed.engine.state_dict(), 0, {})["sha256"]
+        resumed.engine.close()
+    if again != result["sha256"]:
+        sys.exit("the run that was resumed has come to other parameters")
+    if budget is not None and summary["device_peak_bytes"] > budget:
+        sys.exit(f"the peak, {summary['device_peak_bytes']}, is above {budget}")
+    return result
+
+
 def run_near(one: str, other: str) -> None:
     """PyTorch's kernels are the same; the optimizer's arithmetic, the sums of
     micro batches and the norm round otherwise, a last bit here and there. Over a
@@ -206,7 +282,7 @@ def run_near(one: str, other: str) -> None:
             losses.append(json.load(file)["losses"])
     worst = max(abs(a - b) / abs(a) for a, b in zip(*losses, strict=True))
     print(f"largest relative difference of {len(losses[0])} losses: {worst:.2g}")
-    if not losses[0][-1] < 0.9 * losses[0][0]:
+    if not losses[0][STEPS - 1] < 0.9 * losses[0][0]:
         sys.exit(f"the loss does not fall: {losses[0]}")
     if not worst < 1e-3:
         sys.exit(f"they are not near:\n{losses[0]}\n{losses[1]}")
@@ -248,7 +324,12 @@ def run_late(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["plain", "engine", "near", "refused", "late"])
+    parser.add_argument(
+        "what",
+        choices=[
+            "plain", "engine", "near", "refused", "late", "trainer", "plain-trainer"
+        ],
+    )
     parser.add_argument("files", nargs="*")
     parser.add_argument("--out")
     parser.add_argument("--like", help="a run that must have had the same bits")
@@ -265,8 +346,12 @@ def main() -> None:
         return run_refused(arguments)
     if arguments.what == "late":
         return run_late(arguments)
-    run = run_plain if arguments.what == "plain" else run_engine
-    result = run(arguments)
+    if arguments.what.endswith("trainer"):
+        result = run_trainer(arguments, plain=arguments.what == "plain-trainer")
+    elif arguments.what == "plain":
+        result = run_plain(arguments)
+    else:
+        result = run_engine(arguments)
     print(f"{result['seconds_per_step']:.4f} s per step, {result['summary']}")
     with open(arguments.out, "w") as file:
         json.dump(result, file)

@@ -1,4 +1,5 @@
-"""TrainingArguments with a configuration of DeepSpeed's, which Castor reads."""
+"""What is done when TrainingArguments are made: a configuration of DeepSpeed's is
+left to Castor, which reads it, and a GPU's memory is Castor's from the start."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import functools
 import json
 from typing import Any
 
+import torch
 import transformers
-from transformers.integrations.deepspeed import is_deepspeed_available
+from transformers.integrations import deepspeed
+
+from castor._gpu import take_allocator
 
 
 class _NoDeepSpeed(dict[str, Any]):
@@ -27,7 +31,8 @@ def keep_deepspeed_out() -> None:
     not installed. `deepspeed` keeps its value, for castor.Trainer."""
     kind: Any = transformers.TrainingArguments
     original = kind.__post_init__
-    if is_deepspeed_available() or hasattr(original, "keeps_deepspeed_out"):
+    integration: Any = deepspeed
+    if integration.is_deepspeed_available() or hasattr(original, "keeps_deepspeed_out"):
         return
 
     @functools.wraps(original)
@@ -44,6 +49,34 @@ def keep_deepspeed_out() -> None:
             self.deepspeed_plugin = _NoDeepSpeed()
 
     post_init.keeps_deepspeed_out = True  # type: ignore[attr-defined]
+    kind.__post_init__ = post_init
+
+
+# Much of it has no annotations.
+_cuda: Any = torch.cuda
+
+
+def take_gpu_in_time() -> None:
+    """From now on Castor's allocator takes the place of PyTorch's when
+    TrainingArguments are made that put the model on a GPU: they begin to use it,
+    after which that cannot be done."""
+    kind: Any = transformers.TrainingArguments
+    original = kind.__post_init__
+    if hasattr(original, "takes_gpu_in_time"):
+        return
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        if (
+            not self.use_cpu
+            and _cuda.is_available()
+            and not _cuda.is_initialized()
+            and torch.version.hip is None
+        ):
+            take_allocator()
+        original(self)
+
+    post_init.takes_gpu_in_time = True  # type: ignore[attr-defined]
     kind.__post_init__ = post_init
 
 

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import torch
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from castor._shim import Refusal
 
 _Result = TypeVar("_Result")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _alone(method: Callable[..., _Result]) -> Callable[..., _Result]:
+def _alone(method: _Method) -> _Method:
     """For a method that one thread may be in at a time: see `Steps.alone`."""
 
     @functools.wraps(method)
-    def guarded(self: Steps, *args: Any, **kwargs: Any) -> _Result:
+    def guarded(self: Steps, *args: Any, **kwargs: Any) -> Any:
         with self.alone():
             return method(self, *args, **kwargs)
 
-    return guarded
+    return cast(_Method, guarded)
 
 
 class _Buffer(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import os
 from typing import Any
@@ -12,11 +13,13 @@ from torch import nn
 
 from castor._engine import Engine, initialize
 from castor._inputs import copied
+from castor._library import shim
 from castor._refused import NonFiniteError
 from castor._trainer_config import (
     check_arguments,
     check_schedule,
     merged,
+    on_gpu,
     refuse,
     schedule_of,
 )
@@ -30,9 +33,14 @@ except ImportError as error:
         "pip install 'transformers[torch]>=5'"
     ) from error
 
-from castor._arguments import keep_deepspeed_out, take_deepspeed
+from castor._arguments import (
+    keep_deepspeed_out,
+    take_deepspeed,
+    take_gpu_in_time,
+)
 
 keep_deepspeed_out()
+take_gpu_in_time()
 
 # What of transformers.Trainer is overridden below and is not public.
 _NEEDED = (
@@ -46,6 +54,7 @@ _NEEDED = (
 # These lie in a folder of Trainer's checkpoint.
 _FOLDER = "castor"
 _SCHEDULE = "scheduler.pt"
+_HOST = torch.device("cpu")
 
 
 class _EngineOptimizer(torch.optim.Optimizer):
@@ -89,6 +98,9 @@ class Trainer(transformers.Trainer):
     `compute_loss` runs within the engine, with the model itself, in training and
     in evaluation: it may compute its own loss and read parameters. What
     evaluations give is in host memory.
+
+    The model is trained on the GPU where TrainingArguments would put it there; with
+    use_cpu on the CPU. The class is to be imported before such arguments are made.
 
     On several ranks, as torchrun starts them, every rank makes one of these and
     calls the same methods; transformers gives each its share of the data.
@@ -168,6 +180,9 @@ class Trainer(transformers.Trainer):
                 "optimizer_cls_and_kwargs is given",
                 "leave it out: Castor updates parameters itself",
             )
+        if on_gpu(args):
+            # Batches stay in host memory: the engine copies them into its own.
+            self.accelerator.device_placement = False
         self._check_overrides()
         self._check_saving()
 
@@ -293,7 +308,14 @@ class Trainer(transformers.Trainer):
             return self._prepare_inputs(inputs)
         with torch.no_grad():
             prepared = self.engine.compute(lambda: self._prepare_inputs(inputs))
-        return copied(prepared, None)
+        return copied(prepared, None, _HOST)
+
+    def _prepare_input(self, data: Any) -> Any:
+        """As transformers.Trainer's; but on a GPU what the engine copies there itself
+        is left where it is. Several ranks gather some of it from their GPUs."""
+        if on_gpu(self.args) and self.args.world_size == 1 and not shim.is_entered():
+            return data
+        return super()._prepare_input(data)
 
     def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
         """The function of inputs within the engine."""
@@ -310,10 +332,33 @@ class Trainer(transformers.Trainer):
             arguments["_gen_kwargs"] = {
                 "synced_gpus": True, **arguments["_gen_kwargs"]
             }
-        result = self._evaluated(
-            super().prediction_step, model, inputs, *more, **named
+        return self._from_device(
+            self._evaluated(super().prediction_step, model, inputs, *more, **named)
         )
-        return copied(result, None)  # from the device to the host
+
+    def _from_device(self, result: Any) -> Any:
+        """What an evaluation gives, in host memory; on several GPUs after it was
+        gathered from all of them."""
+        if on_gpu(self.args) and self.args.world_size > 1:
+            return result
+        return copied(result, None, _HOST)
+
+    @property
+    def gather_function(self) -> Any:
+        """transformers.Trainer's, whose results are then in host memory."""
+        gather = self._gather
+        if not (on_gpu(self.args) and self.args.world_size > 1):
+            return gather
+
+        @functools.wraps(gather)
+        def gathered(*tensors: Any, **named: Any) -> Any:
+            return copied(gather(*tensors, **named), None, _HOST)
+
+        return gathered
+
+    @gather_function.setter
+    def gather_function(self, gather: Any) -> None:
+        self._gather = gather
 
     def _evaluated(self, function: Any, *args: Any, **named: Any) -> Any:
         """The function's result within the engine, which may be entered already."""
@@ -417,7 +462,10 @@ class Trainer(transformers.Trainer):
             # The schedule has set the rate of the step that begins.
             engine._run.expect_rate(float(self.optimizer.param_groups[0]["lr"]))
         self._module.train()
-        loss, parts = self._compute(self._loss_and_parts, inputs, items)
+        computed: tuple[torch.Tensor, int] = self._compute(
+            self._loss_and_parts, inputs, items
+        )
+        loss, parts = computed
         # Gradients are added over micro batches and over ranks, so that each
         # has its part of the mean; what is logged is a mean over ranks.
         engine.backward(loss, scale=1 / (parts * engine.world_size))
@@ -446,7 +494,7 @@ class Trainer(transformers.Trainer):
             # The step was undone: what was trained until then is kept.
             if self.args.save_strategy != transformers.trainer_utils.SaveStrategy.NO:
                 try:
-                    self._save_checkpoint(self.model, None)
+                    self._save_checkpoint(self._module, None)
                 except Exception as failed:
                     raise NonFiniteError(
                         f"{error}; nor could what was trained until then be saved: "

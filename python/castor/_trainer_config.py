@@ -9,6 +9,7 @@ import os
 import warnings
 from typing import Any
 
+from castor._gpu import has_allocator
 from castor._library import shim
 from castor._refused import each_line
 from castor._zero_init import Config, account_of, text_of
@@ -63,13 +64,34 @@ def check_arguments(args: Any) -> None:
     if started != known:
         refuse(
             f"this process is one of {started}, and TrainingArguments knows of {known}",
-            "give it use_cpu=True: then transformers joins the processes over gloo",
+            "start them with torchrun"
+            if on_gpu(args)
+            else "give it use_cpu=True: then transformers joins the processes over "
+            "gloo",
         )
-    if args.device.type != "cpu" or args.n_gpu > 1:
+    if not on_gpu(args):
+        if args.device.type != "cpu":
+            refuse(
+                f"TrainingArguments puts the model on {args.device}",
+                "give it use_cpu=True: Castor knows GPUs of CUDA alone",
+            )
+    elif args.n_gpu > 1:
         refuse(
-            f"TrainingArguments puts the model on {args.device}",
-            "give it use_cpu=True: Castor's PyTorch engine computes on the CPU",
+            f"this process sees {args.n_gpu} GPUs, and a process trains on one",
+            "start a process for each with torchrun, or show it one, by "
+            "CUDA_VISIBLE_DEVICES=0",
         )
+    elif not has_allocator():
+        refuse(
+            "PyTorch uses CUDA already, with an allocator of its own",
+            "import castor.Trainer before TrainingArguments is made and before "
+            "anything uses CUDA, or give it use_cpu=True",
+        )
+
+
+def on_gpu(args: Any) -> bool:
+    """Whether TrainingArguments puts the model on a GPU of CUDA."""
+    return bool(args.device.type == "cuda")
 
 
 def _optimizer_type(optimizer: Any, args: Any) -> str:
@@ -88,6 +110,7 @@ def _entries(
     whole = micro * args.gradient_accumulation_steps * args.world_size
     optimizer = ("optimizer", "params")
     return [
+        (("device", "type"), "the device", "cuda" if on_gpu(args) else "host"),
         (("seed",), "seed", args.seed),
         (
             ("gradient_accumulation_steps",),
@@ -166,10 +189,10 @@ def merged(
     account = account_of(text)
     autos = account.get("autos", [])
     for note in account.get("notes", []):
-        if note.split(" ")[0] not in autos:  # the arguments say those
+        if note.split(" ")[0] not in [*autos, "device"]:  # the arguments say those
             warnings.warn(f"castor: {note}", stacklevel=4)
-    for path in autos:
-        _remove(result, path.split("."))
+    for auto in autos:
+        _remove(result, auto.split("."))
     if args.fp16 and result.get("fp16") is None:
         result["fp16"] = dict(_GRAD_SCALER)
     optimizer = result.get("optimizer") or {}

@@ -10,7 +10,6 @@ import transformers
 from torch import nn
 
 from castor._engine import Engine
-from castor._inputs import copied
 from castor._trainer import Trainer
 from castor._trainer_config import refuse
 from castor._zero_init import Config
@@ -24,6 +23,7 @@ class _Wrapped:
     engine: Engine
     _module: nn.Module
     _evaluated: Any
+    _from_device: Any
 
     def __init__(self, *args: Any, castor: Config | None = None, **named: Any) -> None:
         self._castor_given = castor
@@ -44,7 +44,9 @@ class _Wrapped:
     ) -> Any:
         step = super().prediction_step  # type: ignore[misc]
         mine = self._model_inputs(inputs)
-        return copied(self._evaluated(lambda: step(model, mine, *more, **named)), None)
+        return self._from_device(
+            self._evaluated(lambda: step(model, mine, *more, **named))
+        )
 
     def _compute(self, function: Any, inputs: dict[str, Any], *more: Any) -> Any:
         mine = self._model_inputs(inputs)

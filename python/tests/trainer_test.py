@@ -18,6 +18,9 @@ import castor
 import torch
 import transformers
 
+from castor import _gpu
+from castor._trainer_config import check_arguments, merged
+
 from parity_test import TOLERANCE
 from promises_test import bytes_of
 
@@ -501,6 +504,62 @@ class Configuration(TrainerTest):
             ["resume_from_checkpoint", "has no folder castor"],
             lambda: self.trainer().train(resume_from_checkpoint=self.folder),
         )
+
+
+class OnAGpu(TrainerTest):
+    """What can be seen of it where there is none."""
+
+    def on_gpu(self, device: str = "cuda:0", gpus: int = 1, **more: Any) -> Any:
+        arguments = self.arguments(**more)
+        vars(arguments).update(_setup_devices=torch.device(device), _n_gpu=gpus)
+        return arguments
+
+    def test_allocator_comes_before_arguments_use_cuda(self) -> None:
+        class Taken(Exception):
+            pass
+
+        with mock.patch("torch.cuda.is_available", return_value=True), mock.patch(
+            "castor._arguments.take_allocator", side_effect=Taken
+        ):
+            with self.assertRaises(Taken):
+                self.arguments(use_cpu=False)
+            self.assertEqual(self.arguments().device.type, "cpu")
+
+    def test_device_is_the_arguments(self) -> None:
+        config, _ = merged(MEMORY, self.arguments())
+        self.assertEqual(config["device"], {"type": "host"})
+        with mock.patch("castor._trainer_config.has_allocator", return_value=True):
+            check_arguments(self.on_gpu())
+        for given in (MEMORY, {**MEMORY, "device": {"type": "cuda"}}):
+            config, _ = merged(given, self.on_gpu())
+            self.assertEqual(config["device"], {"type": "cuda"})
+        self.refuses(
+            ['device.type is "host"', 'the device is "cuda"'],
+            lambda: merged({**MEMORY, "device": {"type": "host"}}, self.on_gpu()),
+        )
+        self.refuses(
+            ['device.type is "cuda"', 'the device is "host"'],
+            lambda: merged({**MEMORY, "device": {"type": "cuda"}}, self.arguments()),
+        )
+
+    def test_what_is_refused(self) -> None:
+        for arguments, words in (
+            (self.on_gpu(), ["uses CUDA already", "before TrainingArguments"]),
+            (self.on_gpu(gpus=2), ["2 GPUs", "torchrun", "CUDA_VISIBLE_DEVICES=0"]),
+            (self.on_gpu("mps"), ["on mps", "use_cpu=True"]),
+        ):
+            self.refuses(words, lambda a=arguments: check_arguments(a))
+
+    def test_gpu_is_the_ranks(self) -> None:
+        for rank, gpus, expected in ((0, 1, 0), (3, 4, 3), (3, 1, 0), (-1, 1, 0)):
+            with mock.patch("torch.cuda.device_count", return_value=gpus), mock.patch(
+                "castor._gpu.shim.local_rank", return_value=rank
+            ):
+                self.assertEqual(_gpu._gpu_of_rank(), expected)
+        with mock.patch("torch.cuda.device_count", return_value=2), mock.patch(
+            "castor._gpu.shim.local_rank", return_value=-1
+        ), self.assertRaisesRegex(ValueError, "this machine's 2 GPUs"):
+            _gpu._gpu_of_rank()
 
 
 class Import(unittest.TestCase):

@@ -20,7 +20,8 @@ Runs on a machine with a GPU, the most valuable first:
                wait
   9 promises   random models, placements and budgets; whatever test is left
  10 torch      the Python package on the GPU: the same bits at three budgets, near
-               PyTorch's alone. It is compiled from the first second on, for the
+               PyTorch's alone, and so castor.Trainer, where there is transformers;
+               processes side by side. It is compiled from the first second on, for the
                PyTorch of CASTOR_PYTHON (default: python3), in the background
  11 peers      the operators beside those of that PyTorch
  12 offload    GPT-2 1.5B in 6 GiB, eight steps

@@ -38,18 +38,26 @@ class Checks:
         environment: dict[str, str | None] | None = None,
     ) -> bool:
         """Runs `command`, for `most` seconds or what the stage has left."""
+        return self.row_of(name, self.run(name, command, most, environment))
+
+    def run(
+        self,
+        name: str,
+        command: list[str],
+        most: float | None = None,
+        environment: dict[str, str | None] | None = None,
+    ) -> Result | None:
+        """The same without its row; None: there was no time. Several threads may
+        call it."""
         left = self.clock.stage_left()
         if left <= 1:
-            self.results.row(name, "NOT RUN", "the stage's time was over", True)
-            return False
-        result = self.runner.run(
+            return None
+        return self.runner.run(
             command,
             self.results.log(name),
             min(left, most or self.seconds, self.seconds),
             environment={"LD_LIBRARY_PATH": self.libraries, **(environment or {})},
         )
-        self.row_of(name, result)
-        return result.ok
 
     def check_python(
         self,
@@ -59,20 +67,36 @@ class Checks:
         environment: dict[str, str | None] | None = None,
     ) -> bool:
         """The same of a Python program, which finds its own libraries."""
-        return self.check(
+        result = self.run_python(name, arguments, most, environment)
+        return self.row_of(name, result)
+
+    def run_python(
+        self,
+        name: str,
+        arguments: list[str],
+        most: float | None = None,
+        environment: dict[str, str | None] | None = None,
+    ) -> Result | None:
+        """The same without its row."""
+        return self.run(
             name,
             [self.python, "-W", "ignore", *arguments],
             most,
             {"LD_LIBRARY_PATH": self.given_libraries, **(environment or {})},
         )
 
-    def row_of(self, name: str, result: Result) -> None:
+    def row_of(self, name: str, result: Result | None) -> bool:
+        """Whether it is well."""
+        if result is None:
+            self.results.row(name, "NOT RUN", "the stage's time was over", True)
+            return False
         outcome = {0: "passed", KILLED: "KILLED"}.get(
             result.status, f"FAILED ({result.status})"
         )
         self.results.row(name, outcome, f"{result.seconds:.0f} s", not result.ok)
         if not result.ok:
             self.results.show(name, last_lines=15)
+        return result.ok
 
     def share(self, parts: int) -> float:
         """The seconds of each of `parts` in what the stage has left."""

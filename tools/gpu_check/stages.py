@@ -7,9 +7,10 @@ import json
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
-from bounded import Clock, Runner
-from checks import Checks
+from bounded import Clock, Result, Runner
+from checks import Checks, said
 from googletest import SILENCE_S, Program, cases_of
 from results import Results
 from torch_package import TorchPackage
@@ -62,6 +63,12 @@ for program in "$1"/*; do
 done
 exit "${status}"
 """
+FIND_TRANSFORMERS = """
+import importlib.util
+print(importlib.util.find_spec('transformers') or '')
+"""
+# The device's budget of a run that has other ones beside it.
+SMALL = str(2 << 30)
 FIND_TORCH = """
 import torch
 assert torch.cuda.is_available()
@@ -415,40 +422,72 @@ class Stages(Checks):
         def out(name: str) -> str:
             return os.path.join(self.scratch, f"{name}.json")
 
-        like = ["engine", "--out", out("other"), "--like", out("all")]
-        runs: list[tuple[str, list[str]]] = [
-            ("late", ["late"]),
-            ("plain", ["plain", "--out", out("plain")]),
-            ("all", ["engine", "--out", out("all")]),
-            ("near_plain", ["near", out("plain"), out("all")]),
-            ("smallest", [*like, "--budget", "smallest"]),
-            ("middle", [*like, "--budget", "middle"]),
-            ("again", like),
-            ("cpu_smallest", [*like, "--budget", "smallest", "--policy", "cpu"]),
-            ("side_stream", [*like, "--budget", "middle", "--side-stream"]),
-            ("refused", ["refused"]),
-            ("bf16", ["engine", "--bf16", "--out", out("bf16")]),
-            (
-                "bf16_smallest",
-                [
-                    "engine",
-                    "--bf16",
-                    "--out",
-                    out("other"),
-                    "--like",
-                    out("bf16"),
-                    "--budget",
-                    "smallest",
-                ],
-            ),
+        def engine(name: str, *more: str) -> tuple[str, list[str]]:
+            return name, ["engine", "--out", out(name), *more]
+
+        def trainer(name: str, *more: str) -> tuple[str, list[str]]:
+            return name, ["trainer", "--out", out(name), *more]
+
+        small, like = ["--budget", SMALL], ["--like", out("all")]
+        smallest, middle = ["--budget", "smallest"], ["--budget", "middle"]
+        with_trainer = self._has_transformers()
+        # Processes side by side, since most of one is the start of PyTorch; so each
+        # has a budget, but for the last one, which takes all that the GPU has free.
+        waves: list[list[tuple[str, list[str]]]] = [
+            [
+                ("late", ["late"]),
+                ("refused", ["refused"]),
+                ("plain", ["plain", "--out", out("plain")]),
+                engine("all", *small),
+                engine("bf16", "--bf16", *small),
+            ],
+            [
+                ("near_plain", ["near", out("plain"), out("all")]),
+                engine("smallest", *like, *smallest),
+                engine("middle", *like, *middle),
+                engine("cpu_smallest", *like, *smallest, "--policy", "cpu"),
+                engine("side_stream", *like, *middle, "--side-stream"),
+                engine(
+                    "bf16_smallest", "--bf16", "--like", out("bf16"), *smallest
+                ),
+            ],
+            [engine("again", *like)],
         ]
-        for at, (name, arguments) in enumerate(runs):
-            ran = self.check_python(
+        if with_trainer:
+            waves[0] += [
+                ("plain_trainer", ["plain-trainer", "--out", out("plain_trainer")]),
+                trainer("trainer", *small),
+            ]
+            waves[1] += [
+                ("near_trainer", ["near", out("plain_trainer"), out("trainer")]),
+                trainer("trainer_smallest", "--like", out("trainer"), *smallest),
+            ]
+        else:
+            self.results.row(
+                "torch_trainer", "skipped", f"{self.python} has no transformers"
+            )
+        for at, wave in enumerate(waves):
+            if at > 0 and not os.path.exists(out("all")):
+                return  # nothing to compare with
+            self._run_torch_wave(wave, self.share(len(waves) - at))
+
+    def _run_torch_wave(
+        self, runs: list[tuple[str, list[str]]], seconds: float
+    ) -> None:
+        """Runs of gpu_torch.py side by side, and their rows."""
+
+        def run(name: str, arguments: list[str]) -> Result | None:
+            return self.run_python(
                 f"torch_{name}",
                 [os.path.join(self.binaries, "gpu_torch.py"), *arguments],
-                self.share(min(3, len(runs) - at)),
+                seconds,
                 {"PYTHONPATH": self.package.folder, "CASTOR_CORE": self.package.core},
             )
-            # Nothing to compare with, then.
-            if name == "all" and not ran:
-                return
+
+        with ThreadPoolExecutor(len(runs)) as pool:
+            results = pool.map(lambda each: run(*each), runs)
+        for (name, _), result in zip(runs, results):
+            self.row_of(f"torch_{name}", result)
+
+    def _has_transformers(self) -> bool:
+        return bool(said([self.python, "-c", FIND_TRANSFORMERS], 20))
