@@ -58,6 +58,8 @@ class Steps:
         micro_batches: of a step.
         in_step: a step has begun and is not over.
         went_backward: and a micro batch of it awaits `step`.
+        watch_backward: is told of each backward pass that begins, by its micro
+            batch; None: nobody is.
     """
 
     def __init__(self, managed: Managed) -> None:
@@ -71,6 +73,7 @@ class Steps:
         self.micro_batches = managed.run.micro_batches
         self.in_step = False
         self.went_backward = False
+        self.watch_backward: Callable[[int], None] | None = None
         self._micro_batch = 0
         self._passes = 0  # of the micro batch
         # The step's forward passes, of each micro batch.
@@ -232,6 +235,8 @@ class Steps:
         return self.compute(self._model, args, kwargs)
 
     def _go_backward(self, loss: torch.Tensor, scale: float | None) -> None:
+        if self.watch_backward is not None:
+            self.watch_backward(self._micro_batch)
         with self._own_generator():
             self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
 

@@ -38,6 +38,7 @@ from castor._arguments import (
     take_deepspeed,
     take_gpu_in_time,
 )
+from castor._callback_gradients import CallbackGradients, wants_gradients
 
 keep_deepspeed_out()
 take_gpu_in_time()
@@ -160,6 +161,7 @@ class Trainer(transformers.Trainer):
         check_arguments(args)
         self._castor_config, self._deepspeed = merged(castor, args)
         self._engine: Engine | None = None
+        self._callback_gradients: CallbackGradients | None = None
         self._evaluating = False
         self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
         # By their names: a trainer between this one and transformers' may have
@@ -213,7 +215,7 @@ class Trainer(transformers.Trainer):
         """The engine, which is made where there is none yet."""
         if self._engine is not None and self._engine.model is not self._module:
             self._engine.close()  # model_init has made another
-            self._engine = None
+            self._engine = self._callback_gradients = None
         if self._engine is None:
             decays = self._decaying()
 
@@ -402,7 +404,39 @@ class Trainer(transformers.Trainer):
         for name in ("model", "optimizer", "lr_scheduler"):
             setattr(self.callback_handler, name, getattr(self, name))
         self.callback_handler.train_dataloader = train_dataloader
+        self._show_gradients_to_callbacks()
         return self.model, train_dataloader
+
+    def _show_gradients_to_callbacks(self) -> None:
+        handler: Any = self.callback_handler
+        event = type(handler).on_pre_optimizer_step
+
+        def with_gradients(*args: Any, **named: Any) -> Any:
+            if self._callback_gradients is None:
+                return event(handler, *args, **named)
+            scale = self.engine._run.loss_scale
+            with self._callback_gradients.shown(
+                scale if self.args.fp16 else 1.0,
+                float(self._castor_config.get("gradient_clipping") or 0),
+                self.args.world_size,
+            ):
+                return event(handler, *args, **named)
+
+        handler.on_pre_optimizer_step = with_gradients
+
+    def _keep_gradients_for_callbacks(self) -> None:
+        """A step begins: has `.grad` in on_pre_optimizer_step if a callback has that,
+        but not on a GPU, which has no room for it."""
+        wanted = not on_gpu(self.args) and wants_gradients(
+            self.callback_handler.callbacks
+        )
+        kept = self._callback_gradients
+        if wanted and kept is None:
+            self._callback_gradients = CallbackGradients(self._module)
+            self.engine._steps.watch_backward = self._callback_gradients.begin_backward
+        elif not wanted and kept is not None:
+            kept.close()
+            self._callback_gradients = self.engine._steps.watch_backward = None
 
     def _take_over(self) -> None:
         """The model is the engine's, and accelerate need not prepare it."""
@@ -461,6 +495,8 @@ class Trainer(transformers.Trainer):
         if not engine._steps.in_step and self.optimizer is not None:
             # The schedule has set the rate of the step that begins.
             engine._run.expect_rate(float(self.optimizer.param_groups[0]["lr"]))
+        if not engine._steps.in_step:
+            self._keep_gradients_for_callbacks()
         self._module.train()
         computed: tuple[torch.Tensor, int] = self._compute(
             self._loss_and_parts, inputs, items
