@@ -98,23 +98,10 @@ absl::Status CheckWithoutIdentity(const std::string& path,
   return absl::OkStatus();
 }
 
-absl::Status CheckPatterns(const char* key,
-                           const std::vector<std::string>& patterns,
-                           const Parameters& parameters) {
-  for (const std::string& pattern : patterns) {
-    const bool matches = std::any_of(
-        parameters.begin(), parameters.end(), [&](const auto& parameter) {
-          return MatchesPattern(pattern, parameter->name);
-        });
-    if (!matches) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(key, ": \"", pattern,
-                       "\" matches no parameter of the model; their "
-                       "names are like \"",
-                       parameters.front()->name, "\""));
-    }
-  }
-  return absl::OkStatus();
+std::vector<std::string> NamesOf(const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) names.push_back(parameter->name);
+  return names;
 }
 
 std::vector<std::string> TrainedNames(const Parameters& parameters) {
@@ -162,8 +149,8 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
   const ZeroInit scope(engine);
   std::unique_ptr<Model> model =
       models::FamilyOf(config).Make(*config.architecture);
-  CASTOR_RETURN_IF_ERROR(
-      CheckPatterns("model.frozen", config.frozen, engine.parameters()));
+  CASTOR_RETURN_IF_ERROR(CheckPatterns("model.frozen", config.frozen,
+                                       NamesOf(engine.parameters())));
   for (const auto& parameter : engine.parameters()) {
     parameter->trainable = !MatchesAnyPattern(config.frozen, parameter->name);
   }
@@ -233,9 +220,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
       config.dtype(), static_cast<uint64_t>(config.seed));
   CASTOR_ASSIGN_OR_RETURN(session->model_,
                           MakeModel(*session->engine_, config.model));
-  CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
-                                       config.optimizer.no_decay,
-                                       session->engine_->parameters()));
+  CASTOR_RETURN_IF_ERROR(
+      CheckPatterns("optimizer.no_decay", config.optimizer.no_decay,
+                    NamesOf(session->engine_->parameters())));
   CASTOR_RETURN_IF_ERROR(CheckParameterGroups(
       config.optimizer, TrainedNames(session->engine_->parameters())));
   if (!options.evaluate_only && !options.generation.has_value()) {

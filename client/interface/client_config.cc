@@ -90,7 +90,7 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                          .stream = place->stream,
                          .order = OrdererOf(*gpu)};
   }
-  std::vector<std::string> trained;
+  std::vector<std::string> names, trained;
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
     const UpdateNumbers numbers = NumbersOf(config.optimizer, parameter.name);
@@ -101,7 +101,13 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                                                     ? parameter.weight_decay
                                                     : numbers.weight_decay,
                                 .lr_factor = numbers.lr_factor});
+    names.emplace_back(parameter.name);
     if (parameter.trainable != 0) trained.emplace_back(parameter.name);
+  }
+  if (!names.empty()) {
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "config",
+        CheckPatterns("optimizer.no_decay", config.optimizer.no_decay, names)));
   }
   CASTOR_RETURN_IF_ERROR(
       Annotate("config", CheckParameterGroups(config.optimizer, trained)));

@@ -182,6 +182,13 @@ class Groups(TrainerTest):
             for call in (castor.initialize, lambda m, c: castor.plan(m, c, X)):
                 with self.assertRaisesRegex(ValueError, words):
                     call(model, config)
+        config["optimizer"].pop("groups")
+        config["optimizer"]["no_decay"] = ["*.bias", "*.ln.*"]
+        for call in (castor.initialize, lambda m, c: castor.plan(m, c, X)):
+            with self.assertRaisesRegex(
+                ValueError, r'optimizer.no_decay: "\*.ln.\*" matches no parameter'
+            ):
+                call(model, config)
 
 
 if __name__ == "__main__":

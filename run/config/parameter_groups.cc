@@ -88,6 +88,23 @@ UpdateNumbers NumbersOf(const OptimizerConfig& optimizer,
   return numbers;
 }
 
+absl::Status CheckPatterns(absl::string_view key,
+                           absl::Span<const std::string> patterns,
+                           absl::Span<const std::string> names) {
+  for (const std::string& pattern : patterns) {
+    const bool matches = std::any_of(
+        names.begin(), names.end(),
+        [&](const std::string& name) { return MatchesPattern(pattern, name); });
+    if (matches) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": \"", pattern,
+                     "\" matches no parameter of the model; their names are "
+                     "like \"",
+                     names.front(), "\""));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckParameterGroups(const OptimizerConfig& optimizer,
                                   absl::Span<const std::string> trained) {
   const std::vector<ParameterGroup>& groups = optimizer.groups;

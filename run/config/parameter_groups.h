@@ -32,6 +32,12 @@ struct UpdateNumbers {
 UpdateNumbers NumbersOf(const OptimizerConfig& optimizer,
                         absl::string_view name);
 
+// InvalidArgument: a pattern among those of the key `key` matches none of
+// `names`, those of all parameters, of which there is one.
+absl::Status CheckPatterns(absl::string_view key,
+                           absl::Span<const std::string> patterns,
+                           absl::Span<const std::string> names);
+
 // InvalidArgument: a pattern of a group matches none of `trained`, the names of
 // the parameters that are trained; or earlier groups have all that it matches.
 absl::Status CheckParameterGroups(const OptimizerConfig& optimizer,
