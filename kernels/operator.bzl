@@ -34,6 +34,7 @@ def kernel_operator(
         program_deps = [],
         cuda_deps = [],
         programs = None,
+        turing = False,
         test_size = "small",
         test_deps = []):
     """See this file's head.
@@ -47,6 +48,9 @@ def kernel_operator(
       program_deps: of these headers, besides kernels/cuda's
       cuda_deps: of cuda.cc, besides what all need
       programs: .cu files; NAME.cu if not given
+      turing: whether these are compiled for compute capability 7.5, too: those
+        that a client's run takes (client/client_run.h), whose own operators are
+        another framework's
       test_size: of the host's test
       test_deps: of the tests, besides what all need
     """
@@ -105,6 +109,7 @@ def kernel_operator(
         srcs = programs,
         # constexpr functions of base/ on the device.
         copts = ["--expt-relaxed-constexpr"],
+        turing = turing,
         visibility = ["//kernels:__subpackages__"],
         deps = [":program_headers"],
     )

@@ -31,4 +31,6 @@ const kernels::KernelTable* GpuKernelsOfThisBuild() {
   return kernels::cuda::Kernels();
 }
 
+int OldestCapabilityOfThisBuild() { return kernels::cuda::OldestCapability(); }
+
 }  // namespace castor

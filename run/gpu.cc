@@ -25,18 +25,28 @@ absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank) {
   return local_rank % gpus;
 }
 
-absl::StatusOr<Gpu> FindGpu(int local_rank) {
+absl::StatusOr<Gpu> FindGpu(int local_rank, int least_capability) {
   CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
   CASTOR_ASSIGN_OR_RETURN(const int ordinal, GpuOfRank(*api, local_rank));
   CASTOR_ASSIGN_OR_RETURN(Gpu gpu, GpuElsewhere());
   gpu.api = api;
   gpu.ordinal = ordinal;
   CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
-  if (gpu.properties.compute_capability < 80) {
+  if (gpu.properties.compute_capability < least_capability) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the ", gpu.properties.name, " has compute capability ",
         gpu.properties.compute_capability / 10, ".",
-        gpu.properties.compute_capability % 10, "; Castor needs 8.0 or later"));
+        gpu.properties.compute_capability % 10, "; this needs ",
+        least_capability / 10, ".", least_capability % 10, " or later",
+        least_capability == kAllOperators
+            ? ", and Castor's engine for PyTorch 7.5"
+            : ""));
+  }
+  if (gpu.properties.compute_capability < OldestCapabilityOfThisBuild()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this program was built without code for the ", gpu.properties.name,
+        ": build it with CASTOR_CUDA_ARCHS=", gpu.properties.compute_capability,
+        ",80 in the environment"));
   }
   CASTOR_ASSIGN_OR_RETURN(
       gpu.memory, cuda::MeasureMemory(gpu.api, gpu.ordinal, gpu.kernels->load));

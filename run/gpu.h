@@ -26,9 +26,14 @@ struct Gpu {
 
 // The GPU of the `local_rank`th of a machine's ranks: of those that are visible
 // the one with that number, and from the first again where they are fewer (a
-// launcher may show each rank its own alone). FailedPrecondition, in one line:
-// this build has no CUDA, or this machine no GPU that it can use.
-absl::StatusOr<Gpu> FindGpu(int local_rank);
+// launcher may show each rank its own alone). `least_capability`:
+// kAllOperators, or kUpdatesAlone for a run that takes none but the programs of
+// updates, sums and moves. FailedPrecondition, in one line: this build has no
+// CUDA, or no code for this GPU, or this machine no GPU that it can use.
+inline constexpr int kAllOperators = 80;
+inline constexpr int kUpdatesAlone = 75;
+absl::StatusOr<Gpu> FindGpu(int local_rank,
+                            int least_capability = kAllOperators);
 absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank);
 
 // A GPU that is not here, to plan for: all that a plan needs of it is this

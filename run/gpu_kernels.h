@@ -9,6 +9,9 @@ namespace castor {
 // Null where the build has none (gpu_kernels_absent.cc).
 const kernels::KernelTable* GpuKernelsOfThisBuild();
 
+// The oldest compute capability, as 75, for which the build has some of them.
+int OldestCapabilityOfThisBuild();
+
 }  // namespace castor
 
 #endif  // CASTOR_RUN_GPU_KERNELS_H_

@@ -4,4 +4,6 @@ namespace castor {
 
 const kernels::KernelTable* GpuKernelsOfThisBuild() { return nullptr; }
 
+int OldestCapabilityOfThisBuild() { return 0; }
+
 }  // namespace castor

@@ -7,4 +7,6 @@ const kernels::KernelTable* GpuKernelsOfThisBuild() {
   return kernels::cuda::Kernels();
 }
 
+int OldestCapabilityOfThisBuild() { return kernels::cuda::OldestCapability(); }
+
 }  // namespace castor

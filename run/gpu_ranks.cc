@@ -24,7 +24,7 @@ constexpr int64_t kNcclBytes = int64_t{1} << 30;
 }  // namespace
 
 absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
-  const absl::StatusOr<Gpu> own = FindGpu(local_rank);
+  const absl::StatusOr<Gpu> own = FindGpu(local_rank, kUpdatesAlone);
   CASTOR_RETURN_IF_ERROR(group.Agree("GPU", own.status()));
   CASTOR_ASSIGN_OR_RETURN(
       const std::vector<std::string> all,

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 # each block's shared memory is 1 KiB more than it asks for. (NVIDIA, "CUDA C++
 # Programming Guide", tables "Technical Specifications per Compute Capability".)
 LIMITS = {
+    "75": (64 * 1024, 1024, 16),
     "80": (164 * 1024, 2048, 32),
     "86": (100 * 1024, 1536, 16),
     "89": (100 * 1024, 1536, 24),

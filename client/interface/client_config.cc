@@ -78,7 +78,7 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
       .ranks = std::move(ranks),
       .join_meetings = {}};
   if (place != nullptr) {
-    auto gpu = FindGpu(place->gpu);
+    auto gpu = FindGpu(place->gpu, kUpdatesAlone);
     if (!gpu.ok()) {
       return Annotate("config: device.type: \"cuda\"", gpu.status());
     }

@@ -115,7 +115,7 @@ absl::StatusOr<GpuProperties> FakeApi::Properties(int device) {
                        .uuid = absl::StrCat("fake ", device),
                        .memory_bytes = options_.memory_bytes,
                        .multiprocessors = 4,
-                       .compute_capability = 80,
+                       .compute_capability = options_.compute_capability,
                        .driver_version = "13.0",
                        .runtime_version = "13.0"};
 }

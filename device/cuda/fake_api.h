@@ -23,6 +23,7 @@ namespace castor::cuda {
 
 struct FakeApiOptions {
   int devices = 1;
+  int compute_capability = 80;  // as 10 * major + minor
   int64_t memory_bytes = int64_t{1} << 30;
   int64_t pinned_bytes = int64_t{1} << 30;  // that can be locked
   // The GPU's clock runs this much faster than the host's.

@@ -263,6 +263,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
   *attributes = {};
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+// Newer than all that programs are compiled for.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 99;
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() {
   return std::exchange(castor::kernels::cuda::LastError(), cudaSuccess);
 }

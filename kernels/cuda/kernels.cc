@@ -1,5 +1,8 @@
 #include "kernels/cuda/kernels.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/fault_code.h"
 #include "kernels/cuda/launch.h"
@@ -51,6 +54,15 @@ absl::Status LoadKernels() {
     }
   }
   return absl::OkStatus();
+}
+
+int OldestCapability() {
+  int oldest = std::numeric_limits<int>::max();
+  for (const ProgramLoader* loader = first_program_loader; loader != nullptr;
+       loader = loader->next) {
+    oldest = std::min(oldest, loader->oldest_capability);
+  }
+  return oldest;
 }
 
 absl::Status DescribeFault(const GpuFault& fault) {

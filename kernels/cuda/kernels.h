@@ -16,6 +16,10 @@ const KernelTable* Kernels();
 // nothing later.
 absl::Status LoadKernels();
 
+// The oldest compute capability, as 75, for which any of them was compiled; 0:
+// they are emulated.
+int OldestCapability();
+
 // Describes a fault by the kernel's Args::DescribeFault.
 absl::Status DescribeFault(const GpuFault& fault);
 

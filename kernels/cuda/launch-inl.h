@@ -51,12 +51,30 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
-// Reading a kernel's attributes loads its code.
+// The oldest compute capability that this file is compiled for.
+static constexpr int kArchs[] = {__CUDA_ARCH_LIST__};
+static constexpr int kOldestCapability = kArchs[0] / 10;
+
+// Reading a kernel's attributes loads its code. On a GPU older than all that
+// the program was compiled for there is none to load; who takes such a GPU
+// launches others (run/gpu.h).
 template <class Program>
 const char* LoadProgram() {
+  int gpu = 0, major = 0, minor = 0;
+  cudaError_t error = cudaGetDevice(&gpu);
+  if (error == cudaSuccess) {
+    error =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+  }
+  if (error == cudaSuccess) {
+    error =
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
+  }
+  if (error != cudaSuccess) return cudaGetErrorString(error);
+  if (10 * major + minor < kOldestCapability) return nullptr;
   cudaFuncAttributes attributes;
-  const cudaError_t error = cudaFuncGetAttributes(
-      &attributes, RunProgram<Program, kSharedBytes<Program>>);
+  error = cudaFuncGetAttributes(&attributes,
+                                RunProgram<Program, kSharedBytes<Program>>);
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
@@ -72,6 +90,8 @@ const char* LoadProgram() {
 #include "kernels/cuda/emulated_schedule.h"
 
 namespace castor::kernels::cuda {
+
+static constexpr int kOldestCapability = 0;  // any
 
 // True if LoadProgram was called. A program that would be loaded by its first
 // launch is refused here.
@@ -128,7 +148,8 @@ namespace castor::kernels::cuda {
 template <class Program>
 struct LoadedProgram {
   static ProgramLoader* Enter() {
-    static ProgramLoader loader = {LoadProgram<Program>, first_program_loader};
+    static ProgramLoader loader = {LoadProgram<Program>, kOldestCapability,
+                                   first_program_loader};
     return first_program_loader = &loader;
   }
   static ProgramLoader* const kLoader;

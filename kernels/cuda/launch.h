@@ -24,6 +24,8 @@ const char* LaunchProgram(void* stream, int64_t blocks, const Program& program);
 // CASTOR_LAUNCH adds each program to this list, before main().
 struct ProgramLoader {
   const char* (*load)();  // returns null, or CUDA's words
+  // The oldest compute capability that it was compiled for, as 75.
+  int oldest_capability;
   ProgramLoader* next;
 };
 inline constinit ProgramLoader* first_program_loader = nullptr;

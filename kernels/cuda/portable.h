@@ -132,9 +132,12 @@ CASTOR_HD float Load(const Float16* p) {
 }
 CASTOR_HD void Store(float value, float* p) { *p = value; }
 CASTOR_HD void Store(float value, BFloat16* p) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   // The host's bits, except for NaNs, of which it makes one.
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(value));
+#elif defined(__CUDA_ARCH__)
+  // The same without the instruction.
+  p->bits = value != value ? uint16_t{0x7fff} : BFloat16(value).bits;
 #else
   *p = BFloat16(value);
 #endif
@@ -152,7 +155,7 @@ CASTOR_HD void Store(float value, Float16* p) {
 // half.
 template <class T>
 CASTOR_HD uint32_t Pack(float low, float high) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t pair;
   if constexpr (kDTypeOf<T> == DType::kBFloat16) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -161,8 +164,11 @@ CASTOR_HD uint32_t Pack(float low, float high) {
   }
   return pair;
 #else
-  return static_cast<uint32_t>(T(low).bits) |
-         static_cast<uint32_t>(T(high).bits) << 16;
+  T halves[2];
+  Store(low, &halves[0]);
+  Store(high, &halves[1]);
+  return static_cast<uint32_t>(halves[0].bits) |
+         static_cast<uint32_t>(halves[1].bits) << 16;
 #endif
 }
 

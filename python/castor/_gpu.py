@@ -81,8 +81,9 @@ def _gpu_of_rank() -> int:
 
 
 class Gpu:
-    """PyTorch's current GPU (where nothing has used CUDA yet, the rank's), and its current stream there, on which an engine's
-    passes run, whatever stream is current when they are called.
+    """PyTorch's current GPU (where nothing has used CUDA yet, the rank's), and its
+    current stream there, on which an engine's passes run, whatever stream is
+    current when they are called.
 
     Raises:
         ValueError: see `take_allocator`.

@@ -6,6 +6,7 @@
       hdrs = ["moves.h"],
       deps = [...],              # cc_libraries; @cuda//:cudart comes by itself
       archs = ["90a"],           # besides ARCHS
+      turing = True,             # also where ARCHS has 75
   )
 
 One action for each .cu file. It exists where CUDA does: `//...` passes it over
@@ -59,7 +60,8 @@ def _nvcc_archive_impl(ctx):
         common.add("-Werror=all-warnings")
     common.add("-I.")
     for arch in ARCHS + ctx.attr.archs:
-        common.add(_gencode(arch))
+        if arch != "75" or ctx.attr.turing:
+            common.add(_gencode(arch))
     common.add("-gencode=arch=compute_%s,code=compute_%s" % (PTX, PTX))
     common.add_all(ctx.attr.copts)
     for c in cc:
@@ -109,6 +111,7 @@ _nvcc_archive = rule(
         "deps": attr.label_list(providers = [CcInfo]),
         "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
         "srcs": attr.label_list(allow_files = [".cu"], mandatory = True),
+        "turing": attr.bool(),
     },
 )
 
@@ -119,6 +122,7 @@ def cuda_library(
         deps = [],
         archs = [],
         copts = [],
+        turing = False,
         visibility = None):
     """See this file's head.
 
@@ -129,6 +133,7 @@ def cuda_library(
       deps: cc_library or cuda_library targets
       archs: to compile for besides ARCHS
       copts: for nvcc
+      turing: whether GPUs of compute capability 7.5 run it, too
       visibility: of the library
     """
     deps = deps + ["@cuda//:cudart"]
@@ -138,6 +143,7 @@ def cuda_library(
         hdrs = hdrs,
         archs = archs,
         copts = copts,
+        turing = turing,
         deps = deps,
         target_compatible_with = CUDA_ONLY,
         # The archive itself is what //kernels:machine_code_test reads.

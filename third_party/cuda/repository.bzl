@@ -19,7 +19,7 @@ them leave CUDA out:
 
 Programs get machine code for the GPUs of compute capability 8.0 (A100), 8.6
 (3090), 8.9 (4090, L40S), 9.0 (H100), 10.0 (B200) and 12.0 (5090), as far as
-nvcc knows them, and PTX of 9.0, which a driver compiles for what comes after.
+nvcc knows them, some of them for 7.5 (T4, 2080 Ti), and PTX of 9.0, which a driver compiles for what comes after.
 CASTOR_CUDA_ARCHS=80,90 in the environment asks for others, or for less to
 compile; PTX is of the last of them then, if 90 is not among them.
 
@@ -97,7 +97,7 @@ PTX = "{ptx}"
 TOOLS = "{tools}"
 '''
 
-_ARCHS = ["80", "86", "89", "90", "100", "120"]
+_ARCHS = ["75", "80", "86", "89", "90", "100", "120"]
 _PTX = "90"
 
 def _first(context, folders, name):
@@ -149,7 +149,10 @@ def _archs(context, nvcc):
                 nvcc,
                 ", ".join(known),
             ))
-    return archs
+    if not [arch for arch in archs if int(arch) >= 80]:
+        fail("CASTOR_CUDA_ARCHS=%s: name one from 80 on, too: most of the " % asked +
+             "operators want that")
+    return sorted(archs, key = int)
 
 def _major(context, nvcc):
     """The version of CUDA that nvcc is of: "12" or "13"."""
