@@ -14,8 +14,14 @@ from castor._library import shim
 from castor._refused import each_line
 from castor._zero_init import Config, account_of, text_of
 
-# The names of AdamW among TrainingArguments' `optim`.
-_ADAMW = ("adamw_torch", "adamw_torch_fused")
+# Castor's types by TrainingArguments' `optim`.
+_OPTIMIZERS = {
+    "adamw_torch": "AdamW",
+    "adamw_torch_fused": "AdamW",
+    "adamw_8bit": "AdamW8bit",
+}
+# What the configuration may say where `optim` is left out.
+_OTHER_OPTIMIZERS = ("Lamb", "AdamW8bit", "AdamW16bit")
 
 
 def refuse(what: str, do: str) -> None:
@@ -31,12 +37,13 @@ def check_arguments(args: Any) -> None:
         args: transformers.TrainingArguments.
     """
     optim = getattr(args.optim, "value", args.optim)
-    if optim not in _ADAMW or args.optim_args:
+    if optim not in _OPTIMIZERS or args.optim_args:
         refuse(
             f"TrainingArguments has optim={optim}"
             + (f" with optim_args={args.optim_args}" if args.optim_args else ""),
-            "Castor updates parameters itself: with optim=adamw_torch, or, "
-            "where optim is left out, with LAMB if its configuration says so",
+            "Castor updates parameters itself: with optim=adamw_torch or "
+            "adamw_8bit, or, where optim is left out, with LAMB if its "
+            "configuration says so",
         )
     for key in ("fp16_full_eval", "bf16_full_eval"):
         if getattr(args, key, False):
@@ -96,10 +103,12 @@ def on_gpu(args: Any) -> bool:
 
 def _optimizer_type(optimizer: Any, args: Any) -> str:
     """What TrainingArguments says of the optimizer's type: an `optim` that is
-    the default says nothing, where the configuration has LAMB."""
+    the default says nothing, where the configuration has another one."""
     defaults = {field.name: field.default for field in dataclasses.fields(args)}
-    lamb = isinstance(optimizer, dict) and optimizer.get("type") == "Lamb"
-    return "Lamb" if lamb and args.optim == defaults["optim"] else "AdamW"
+    given = optimizer.get("type") if isinstance(optimizer, dict) else None
+    if given in _OTHER_OPTIMIZERS and args.optim == defaults["optim"]:
+        return str(given)
+    return _OPTIMIZERS[getattr(args.optim, "value", args.optim)]
 
 
 def _entries(

@@ -77,6 +77,8 @@ def train(
     config = config_of(micro_batches, bf16, budget)
     config["memory"].update(memory)
     config["optimizer"]["groups"] = groups
+    config["optimizer"]["type"] = random.Random(seed).choice(
+        ["AdamW", "AdamW8bit", "AdamW16bit"])
     engine = castor.initialize(model, config)
     bits = []
     batches = iter(case.batches)

@@ -435,6 +435,26 @@ class Configuration(TrainerTest):
             lambda: self.trainer(config=config, optim="adamw_torch"),
         )
 
+    def test_moments_in_8_bits(self) -> None:
+        said = self.trainer(max_steps=3, optim="adamw_8bit")
+        type_of = {**MEMORY, "optimizer": {"type": "AdamW8bit"}}
+        configured = self.trainer(config=type_of, max_steps=3)
+        wide = self.trainer(max_steps=3)
+        bits = []
+        for trainer in (said, configured, wide):
+            trainer.train()
+            bits.append([bytes_of(v) for v in trainer.engine.state_dict().values()])
+        self.assertEqual(bits[0], bits[1])
+        self.assertNotEqual(bits[0], bits[2])
+        # Near to fp32's, whose bits they are not.
+        for ours, theirs in zip(said.state.log_history, wide.state.log_history):
+            if "loss" in ours:
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=0.05)
+        self.refuses(
+            ["optimizer.type", "AdamW8bit", "optim "],
+            lambda: self.trainer(config=type_of, optim="adamw_torch"),
+        )
+
     def test_schedules_are_compared(self) -> None:
         # Linear, warmed up in 2 of 6 steps.
         scheduler = {

@@ -5,7 +5,6 @@
 #include "run/config/config.h"
 #include "run/config/config_names.h"
 #include "run/config/parameter_groups.h"
-#include "run/config/state_formats.h"
 
 namespace castor {
 namespace {

@@ -8,15 +8,10 @@
 namespace castor {
 namespace {
 
-constexpr absl::string_view kMoments[] = {"fp32", "bf16", "int8"};
 enum class Master : uint8_t { kFloat32, kSplit, kBFloat16 };
 constexpr absl::string_view kMasters[] = {"fp32", "split", "bf16"};
 
 }  // namespace
-
-absl::string_view MomentFormatName(MomentFormat format) {
-  return kMoments[static_cast<int>(format)];
-}
 
 MomentFormat ReadMomentFormat(JsonReader& optimizer, const OptimizerRow& row) {
   const MomentFormat usual = row.moments.value_or(MomentFormat::kFloat32);
@@ -24,7 +19,7 @@ MomentFormat ReadMomentFormat(JsonReader& optimizer, const OptimizerRow& row) {
   MomentFormat moments = usual;
   Master master = Master::kFloat32;
   ReadEnum(format, "master", kMasters, &master);
-  ReadEnum(format, "moments", kMoments, &moments);
+  ReadEnum(format, "moments", kMomentFormats, &moments);
   format.RefuseUnknownKeys();
   if (master != Master::kFloat32) {
     format.Fail("master",

@@ -34,6 +34,11 @@ namespace castor {
 
 // In what an optimizer keeps the moments of gradients (base/state_format.h).
 enum class MomentFormat : uint8_t { kFloat32, kBFloat16, kInt8 };
+// By their values, as configurations have them.
+inline constexpr absl::string_view kMomentFormats[] = {"fp32", "bf16", "int8"};
+constexpr absl::string_view MomentFormatName(MomentFormat format) {
+  return kMomentFormats[static_cast<int>(format)];
+}
 
 // What is the same for all parameters of a step.
 struct UpdateStep {

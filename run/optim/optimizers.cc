@@ -19,6 +19,21 @@ std::vector<absl::string_view> OptimizerNames() {
   return names;
 }
 
+std::vector<MomentFormat> SmallerMoments(const Optimizer& optimizer) {
+  std::vector<MomentFormat> smaller;
+  for (const OptimizerRow& row : Optimizers()) {
+    if (row.name != optimizer.name() || !row.moments.has_value() ||
+        row.named_by_moments) {
+      continue;
+    }
+    for (const MomentFormat format :
+         {MomentFormat::kBFloat16, MomentFormat::kInt8}) {
+      if (format > optimizer.moments()) smaller.push_back(format);
+    }
+  }
+  return smaller;
+}
+
 std::shared_ptr<const Optimizer> DefaultOptimizer() {
   JsonReport report("");
   const Json nothing = Json::object();

@@ -16,6 +16,10 @@ namespace castor {
 absl::Span<const OptimizerRow> Optimizers();
 std::vector<absl::string_view> OptimizerNames();
 
+// The formats of moments that take fewer bytes than this optimizer's, from the
+// largest; none where it has no others.
+std::vector<MomentFormat> SmallerMoments(const Optimizer& optimizer);
+
 // The first, with the hyperparameters of a configuration that gives none.
 std::shared_ptr<const Optimizer> DefaultOptimizer();
 

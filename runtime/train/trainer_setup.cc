@@ -14,6 +14,8 @@
 #include "memory/plan/planner/run_planner.h"
 #include "memory/plan/residency/use_index.h"
 #include "run/managed_memory.h"
+#include "run/optim/moments.h"
+#include "run/optim/optimizers.h"
 #include "run/refusal_status.h"
 #include "runtime/train/trainer.h"
 #include "runtime/train/trainer_settings.h"
@@ -295,17 +297,18 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
 // The smallest single changes of other settings that would make the run fit.
 std::vector<std::string> Trainer::FindRemedies() {
   const MemoryOptions& memory = options_.memory;
+  ChunkLayout layout = layout_;
   auto fits = [&](const PlacementPolicy* policy, const StepShape& shape) {
     const bool accumulate = shape.micro_batches * options_.ranks.world_size > 1;
     const auto training =
-        DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
+        DryRun(*engine_, *model_, shape, &layout, accumulate, roofline());
     if (!training.ok()) return false;
     RunRequest run = {.training = planner_.Request(
                           *training, HostBytesOf(shape), policy->admission)};
     std::deque<StepTrace> traces;  // that requests point to
     for (const StepShape& other : OtherLengthsOf(shape)) {
       auto trace =
-          DryRun(*engine_, *model_, other, &layout_, accumulate, roofline());
+          DryRun(*engine_, *model_, other, &layout, accumulate, roofline());
       if (!trace.ok()) return false;
       run.other_training.push_back(
           planner_.Request(traces.emplace_back(*std::move(trace)),
@@ -315,7 +318,7 @@ std::vector<std::string> Trainer::FindRemedies() {
     StepShape evaluation = evaluation_shape();
     evaluation.batch = std::min(evaluation.batch, shape.batch);
     const auto trace =
-        DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
+        DryRun(*engine_, *model_, evaluation, &layout, accumulate, roofline());
     if (!trace.ok()) return false;
     run.evaluations.push_back(
         planner_.Request(*trace, HostBytesOf(evaluation), policy->admission));
@@ -332,6 +335,15 @@ std::vector<std::string> Trainer::FindRemedies() {
     }
     engine_->set_kept_blocks(std::nullopt);
   }
+  for (const MomentFormat format : SmallerMoments(*options_.optimizer.rule)) {
+    layout.states.slots = MomentSlots(format);
+    if (!fits(memory.policy, options_.shape)) continue;
+    remedies.push_back(absl::StrCat("optimizer.state_format.moments \"",
+                                    MomentFormatName(format),
+                                    "\" (other results)"));
+    break;
+  }
+  layout.states = layout_.states;
   // Each try walks through a step. More micro batches have more operators.
   constexpr int64_t kMostOperators = 1 << 20;
   int64_t left = kMostOperators;

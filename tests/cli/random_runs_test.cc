@@ -112,6 +112,8 @@ class RandomRuns : public CliTest {
     }
     if (random.Chance(0.3)) config["bf16"] = {{"enabled", true}};
     config["optimizer"]["params"]["lr"] = random.Pick({1e-3, 3e-2});
+    config["optimizer"]["type"] =
+        random.Pick({"AdamW", "AdamW", "AdamW8bit", "AdamW16bit"});
     return config;
   }
 
