@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -121,6 +123,25 @@ TEST_F(CastorClient, HandsOutMemoryThatNoRunKnowsOf) {
   EXPECT_EQ(castor_gpu_allocate(0, int64_t{1} << 40, &block), CASTOR_FAILED);
   EXPECT_EQ(block, nullptr);
   EXPECT_STRNE(castor_error(), "");
+}
+
+TEST_F(CastorClient, KnowsItsPlaceAmongTheMachinesRanks) {
+  int local_rank = -2;
+  ASSERT_EQ(castor_local_rank(&local_rank), CASTOR_OK) << castor_error();
+  EXPECT_EQ(local_rank, 0);
+  const std::map<std::string, std::string> torchrun = {
+      {"RANK", "5"},          {"WORLD_SIZE", "8"},
+      {"LOCAL_RANK", "1"},    {"LOCAL_WORLD_SIZE", "4"},
+      {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}};
+  for (const auto& [name, value] : torchrun) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  EXPECT_EQ(castor_local_rank(&local_rank), CASTOR_OK) << castor_error();
+  EXPECT_EQ(local_rank, 1);
+  unsetenv("WORLD_SIZE");
+  EXPECT_EQ(castor_local_rank(&local_rank), CASTOR_INVALID);
+  EXPECT_EQ(local_rank, -1);
+  for (const auto& [name, value] : torchrun) unsetenv(name.c_str());
 }
 
 TEST_F(CastorClient, TellsOfAPassThatIsNone) {

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from castor._library import shim
+from castor._refused import each_line
 
 # Much of it has no annotations.
 _cuda: Any = torch.cuda
@@ -70,7 +71,10 @@ def _gpu_of_rank() -> int:
     """The GPU that this process has among the ranks of its machine, or the only
     one that it sees, as natively."""
     gpus = torch.cuda.device_count()
-    local_rank = shim.local_rank()
+    try:
+        local_rank = shim.local_rank()
+    except ValueError as error:
+        raise ValueError(each_line(error, "castor")) from None
     if local_rank < 0 and gpus > 1:
         _refuse(
             f"the launcher does not say which of this machine's {gpus} GPUs is this "

@@ -182,7 +182,7 @@ class Trainer(transformers.Trainer):
                 "optimizer_cls_and_kwargs is given",
                 "leave it out: Castor updates parameters itself",
             )
-        if on_gpu(args):
+        if on_gpu(args) and args.world_size == 1:
             # Batches stay in host memory: the engine copies them into its own.
             self.accelerator.device_placement = False
         self._check_overrides()
