@@ -114,6 +114,8 @@ for ((round = 1; round <= rounds; ++round)); do
       > "$folder/$kind.log"
     [[ $round -gt 1 ]] ||
       grep -E '^data.train: .*padd|^an epoch' "$folder/$kind.log"
+    sed -n "s/^  tokens per second */round $round, $kind, tokens\/s: /p" \
+      "$folder/$kind.log"
   done
 done
 python3 - "$folder" "$rounds" <<'PYTHON'

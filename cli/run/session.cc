@@ -391,6 +391,8 @@ absl::Status Session::Restore(const std::string& path, bool changed,
           static_cast<int>(config_.optimizer.rule->slots().size())));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
+  // With another batch size it may be within a batch.
+  if (data_.batches != nullptr) samples_ -= samples_ % config_.train_batch_size;
   if (data_.stream != nullptr) {
     const absl::Status goes_on =
         data_.stream->GoOn(state.stream, samples_, changed);

@@ -111,7 +111,6 @@ int64_t LengthBatches::PlaceOf(int64_t position) const {
 }
 
 int64_t LengthBatches::BatchLength(int64_t position) const {
-  CASTOR_CHECK(position >= 0 && position % batch_ == 0);
   int64_t longest = 1;
   for (int64_t i = 0; i < batch_; ++i) {
     longest = std::max(longest, LengthAt(position + i));

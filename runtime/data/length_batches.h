@@ -47,8 +47,8 @@ class LengthBatches : public DataSet {
 
   // The lengths to which batches are padded, ascending.
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  // The one to which the batch is padded that begins at `position`, a multiple
-  // of G.
+  // The one to which G samples from `position` on are padded. It is a multiple
+  // of G where they are a batch.
   int64_t BatchLength(int64_t position) const;
 
   int64_t num_samples() const override { return samples_; }

@@ -280,6 +280,11 @@ TEST_F(LengthsTest, BatchesAreTheSameToEveryRankAndAfterAResume) {
   ExpectUserError(other);
   EXPECT_THAT(other.err,
               HasSubstr("batches by length (8, 16, 48) of 64 lines"));
+  // 28 samples are no whole batches of 6.
+  const ProcessResult changed = Train(
+      config_, {"--resume", "out/step-00000007.castor", "--resume-changed",
+                "--set", "gradient_accumulation_steps=3"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.err;
 }
 
 TEST_F(LengthsTest, AllFitOrNoneIsTrained) {
