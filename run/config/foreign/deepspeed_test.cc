@@ -154,7 +154,8 @@ TEST(DeepSpeed, RefusesInOneMessageWhatItCannotHave) {
         "found",
         "ds.json: zero_optimization.stage3_magic: DeepSpeed has no such key",
         "zero_optimization.zero_quantized_gradients: it changes results",
-        "optimizer.type: castor's optimizers are AdamW, Adam, Lamb, and "
+        "optimizer.type: castor's optimizers are AdamW, Adam, AdamW8bit, "
+        "AdamW16bit, Lamb, and "
         "OneBitAdam is none of them: give \"Adam\"",
         "scheduler.type: castor has no schedule \"OneCycle\"",
         "sparse_attention: it changes results, and castor does not have it: ",
