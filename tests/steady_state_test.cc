@@ -197,14 +197,16 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
         const ChunkSpec& chunk = layout.chunk(ChunkId(i));
         all += chunk.elements;
         if (chunk.trainable) trainable += chunk.elements;
-        states +=
-            layout.state_bytes(ChunkId(i), c.options.shape.micro_batches > 1);
+        // Blocks are of whole units of 256 bytes.
+        states += RoundUp(
+            layout.state_bytes(ChunkId(i), c.options.shape.micro_batches > 1),
+            256);
       }
       EXPECT_LT(trainable, all);
-      // fp32 master, m and v; the sum of micro batches counts as gradients.
+      // Master, m and v; the sum of micro batches counts as gradients.
       const AdmissionReport& report = trainer.admission();
       EXPECT_EQ(report.device.optimizer_states + report.host.optimizer_states,
-                12 * trainable);
+                layout.states.Bytes(trainable, /*accumulate=*/false));
       EXPECT_EQ(report.device.gradients + report.host.gradients,
                 c.options.shape.micro_batches > 1 ? 4 * trainable : 0);
       EXPECT_EQ(trainer.arena_stats().used[Category::kOptimizerStates] +
