@@ -63,15 +63,12 @@ tools/setup.sh "${setup[@]}"
 source tools/bazel.sh
 mkdir -p out
 
-echo "run: building castor (the first time takes some minutes)"
 if [[ "${with_torch}" -eq 1 ]]; then
+  echo "run: building castor for PyTorch (the first time takes some minutes)"
   tools/torch_env.sh
-elif ! castor_bazel build -c opt //:castor >out/build.log 2>&1; then
-  cat out/build.log >&2
-  echo "run: the build failed; its output is above and in out/build.log" >&2
-  exit 1
+else
+  build_castor run out/build.log
 fi
-castor="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/castor"
 
 # The whole book, one verse a line. Written under another name first: a half
 # written text must not be taken for the whole one.

@@ -1,6 +1,9 @@
-# Sourced by run.sh and test.sh: how they call Bazel.
+# Sourced by run.sh, test.sh and the examples: how they call Bazel.
 #
 #   castor_bazel COMMAND ARGUMENT...
+#   build_castor NAME LOG    builds castor and sets ${castor} to it; Bazel's output goes
+#                            to LOG, and is shown where the build failed; NAME begins
+#                            each line that is said
 #
 # CASTOR_BAZEL_OUTPUT_USER_ROOT, if set, is where Bazel keeps what it builds.
 # Without it Bazel's own default serves, unless the home directory cannot be
@@ -37,4 +40,14 @@ fi
 
 castor_bazel() {
   bazel "${castor_bazel_startup[@]}" "$@"
+}
+
+build_castor() {
+  echo "$1: building castor (the first time takes some minutes)"
+  if ! castor_bazel build -c opt //:castor >"$2" 2>&1; then
+    cat "$2" >&2
+    echo "$1: the build failed; its output is above and in $2" >&2
+    return 1
+  fi
+  castor="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/castor"
 }

@@ -36,13 +36,7 @@ tools/setup.sh
 source tools/bazel.sh
 mkdir -p "${out}"
 
-echo "smollm2: building castor (the first time takes some minutes)"
-if ! castor_bazel build -c opt //:castor >"${out}/build.log" 2>&1; then
-  cat "${out}/build.log" >&2
-  echo "smollm2: the build failed; its output is above and in ${out}/build.log" >&2
-  exit 1
-fi
-castor="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/castor"
+build_castor smollm2 "${out}/build.log"
 
 examples/smollm2/fetch.sh
 
@@ -59,31 +53,5 @@ judge "${here}/${out}/base" before
 "${castor}" export "${out}/checkpoints" "${out}/tuned"
 judge "${here}/${out}/tuned" after
 
-python3 - "${out}" <<'END'
-import json
-import sys
-
-out = sys.argv[1]
-
-
-def read(name):
-    with open(f"{out}/{name}.json") as file:
-        return json.load(file)
-
-
-before, after = read("before.evaluation"), read("after.evaluation")
-run = read("summary")
-print()
-print(f"{'':34}{'before':>12}{'after':>12}")
-print(f"{'loss on Revelation, nats a token':34}"
-      f"{before['loss']:12.4f}{after['loss']:12.4f}")
-print(f"{'perplexity':34}"
-      f"{before['perplexity']:12.2f}{after['perplexity']:12.2f}")
-for name, text in (("before", read("before.text")), ("after", read("after.text"))):
-    print(f"\n{name}:\n  " + text["text"].replace("\n", "\n  "))
-peak = run["device_peak_bytes"] / 2**20
-whole = run["unmanaged_device_bytes"] / 2**20
-print(f"\ntrained in {peak:.0f} MiB of device memory; with everything there it "
-      f"takes {whole:.0f} MiB ({peak / whole:.0%})")
-print(f"the tuned model is {out}/tuned, for transformers and castor alike")
-END
+python3 examples/before_after.py "${out}" "loss on Revelation, nats a token"
+echo "the tuned model is ${out}/tuned, for transformers and castor alike"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
+import json
 import os
 import re
 import runpy
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -60,6 +63,56 @@ class Examples(unittest.TestCase):
         scripts = {path.stem for path in FOLDER.glob("*.py")} - {"shared"}
         tests = {name[5:] for name in dir(self) if name.startswith("test_")}
         self.assertEqual(scripts - tests, set())
+
+
+class Chat(unittest.TestCase):
+    def make(self, entries: int) -> tuple[subprocess.CompletedProcess[str], Path]:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name)
+        text = "00-database-short\n     The Jargon File\n\n"
+        for i in range(entries):
+            text += (
+                f"term {i}\n /teerm/ n.\n\n    [from {{ITS}}] Something that number {i} "
+                f"has, and that\n    is long enough. See also {{another\n    term}}."
+                "\n\n    A second paragraph, which is left out.\n\n"
+            )
+        text += "two meanings\n\n    1. The first meaning, which is not taken since it is counted.\n\n"
+        text += "short\n n.\n\n    Too short.\n\n"
+        with gzip.open(path / "jargon.dict.dz", "wt", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run(
+            [sys.executable, FOLDER.parent / "chat" / "conversations.py",
+             path / "jargon.dict.dz", path],
+            capture_output=True, text=True,
+        )
+        return done, path
+
+    def test_conversations_of_the_jargon_file(self) -> None:
+        done, path = self.make(360)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        train, held_out = (
+            [json.loads(line) for line in (path / name).read_text().splitlines()]
+            for name in ("train.jsonl", "validation.jsonl")
+        )
+        self.assertEqual((len(train), len(held_out)), (330, 30))
+        self.assertEqual(
+            train[0]["messages"],
+            [
+                {"role": "user", "content": "What does a hacker mean by “term 1”?"},
+                {
+                    "role": "assistant",
+                    "content": "Something that number 1 has, and that is long enough. "
+                    "See also another term.",
+                },
+            ],
+        )
+
+    def test_another_file_is_refused(self) -> None:
+        done, path = self.make(3)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("3 short definitions found", done.stderr)
+        self.assertFalse((path / "train.jsonl").exists())
 
 
 if __name__ == "__main__":
