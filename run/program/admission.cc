@@ -126,12 +126,13 @@ std::string FormatAdmission(const AdmissionReport& report) {
       &text, "  gradients of a micro batch take over their parameters' places",
       report.gradient_blocks == 0
           ? ""
-          : absl::StrCat(", but ", report.gradient_blocks,
-                         " times a step a chunk's get a block beside them"),
+          : absl::StrCat("; ", report.gradient_blocks,
+                         " chunk gradients a step use a separate device "
+                         "buffer"),
       report.device_sums == 0
           ? ""
-          : absl::StrCat(", and the sums of ", report.device_sums,
-                         " chunks' are on the device until they are whole"),
+          : absl::StrCat("; ", report.device_sums,
+                         " chunks' gradients are summed on the device"),
       "; peak at ", report.peak_operator,
       report.speculative_updates == 0
           ? ""

@@ -182,13 +182,13 @@ TEST(FormatAdmission, ShowsBothTiersWithTheirSums) {
       {"policy cpu", "1234 parameters in 3 chunks of up to 2.00 KiB", "device",
        "host", "optimizer states", "activations", "peak", "5.00 KiB",
        "4.00 KiB", "unlimited", "head/forward", "(6000 bytes)"});
-  EXPECT_FALSE(absl::StrContains(FormatAdmission(report), "sums of"));
+  EXPECT_FALSE(absl::StrContains(FormatAdmission(report), "summed"));
   report.gradient_blocks = 24;
   report.device_sums = 5;
   ExpectParts(FormatAdmission(report),
-              {"parameters' places, but 24 times a step a chunk's get a block "
-               "beside them, and the sums of 5 chunks' are on the device until "
-               "they are whole; peak at"});
+              {"parameters' places; 24 chunk gradients a step use a separate "
+               "device buffer; 5 chunks' gradients are summed on the device; "
+               "peak at"});
   EXPECT_FALSE(absl::StrContains(FormatAdmission(report), "norm"));
   report.speculative_updates = 2;
   report.bank_bytes = 3 << 20;
