@@ -12,17 +12,13 @@ int64_t TileEnd(int64_t element) {
   return (element + kStateTile - 1) / kStateTile * kStateTile;
 }
 
-// The scales behind the codes of an array of `size` elements.
 float LoadScale(const std::byte* states, int64_t size, int64_t element) {
   float scale;
-  std::memcpy(&scale,
-              states + size + element / kStateTile * int64_t{sizeof(float)},
-              sizeof(scale));
+  std::memcpy(&scale, states + ScaleOffset(size, element), sizeof(scale));
   return scale;
 }
 void StoreScale(float scale, std::byte* states, int64_t size, int64_t element) {
-  std::memcpy(states + size + element / kStateTile * int64_t{sizeof(float)},
-              &scale, sizeof(scale));
+  std::memcpy(states + ScaleOffset(size, element), &scale, sizeof(scale));
 }
 
 }  // namespace

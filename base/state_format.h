@@ -65,8 +65,14 @@ constexpr int64_t StateBytes(StateFormat format, int64_t elements) {
 // the upper 12 are kept: 20 random bits, or this.
 inline constexpr uint32_t kToNearest = 0x80000u;
 
-// Of a tile with codes of 8 bits: what magnitudes are multiplied by before they
-// become codes, and what comes of codes after that.
+// Where, in an array of codes of `elements` elements, the scale of the tile of
+// `element` lies, in bytes from the array's begin.
+constexpr int64_t ScaleOffset(int64_t elements, int64_t element) {
+  return elements + element / kStateTile * static_cast<int64_t>(sizeof(float));
+}
+
+// A tile with codes of 8 bits has these factors: magnitudes are multiplied by
+// `to_code` before they become codes, and what codes stand for by `of_code`.
 struct TileScale {
   float scale = 0;
   float to_code = 0;  // exact: powers of two
@@ -143,9 +149,9 @@ constexpr BFloat16 RoundStochastically(float value, uint32_t random16) {
   return rounded;
 }
 
-// Of arrays of `size` elements each, elements [begin, end), where begin is a
-// multiple of kStateTile. The elements of the last tile that are at or behind
-// `end` are padding: Encode and Clear may make them 0.
+// These work on elements [begin, end) of arrays of `size` elements, where begin
+// is a multiple of kStateTile. The elements of the last tile that are at or
+// behind `end` are padding: Encode and Clear may make them 0.
 //
 // As fp32, exact.
 void DecodeStates(StateFormat format, const std::byte* states, int64_t size,

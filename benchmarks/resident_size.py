@@ -88,7 +88,7 @@ def main() -> None:
                 # The newest one at once, and then one that was met.
                 newest = step % new_each == 0
                 shape = met - 1 if newest else int(torch.randint(met, ()))
-                # Of all lengths, however few there are.
+                # The shapes are spread over all lengths, however few there are.
                 spread = shape * 503 // max(1, arguments.shapes - 1)
                 engine.train_batch([batch_of(spread)])
                 if step % arguments.every != 0:

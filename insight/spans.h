@@ -29,7 +29,7 @@ struct SpanList {
 // one hole of several for the operator that is next.
 bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span);
 
-// Of a copy of a chunk; kNone of other work and of waits.
+// Which way a copy of a chunk goes; kNone for other work and for waits.
 CopyDirection DirectionOf(const TraceView::Span& span);
 
 // Spans on streams out of range are left out. A span's end is not before its

@@ -10,7 +10,7 @@
 namespace castor::cli {
 namespace {
 
-// Of `values` [batch, from] leaves the first `length` of each row.
+// Leaves the first `length` of each row of `values` [batch, from].
 void CutRows(int64_t batch, int64_t from, int64_t length,
              std::vector<int32_t>* values) {
   if (length == from) return;

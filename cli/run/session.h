@@ -201,7 +201,8 @@ class Session {
   // of them takes.
   int64_t eval_length_ = 0;
   int64_t samples_ = 0;  // of training data consumed
-  // Of the steps that reports are still to come of, where they differ.
+  // The sizes of the steps of which reports are still to come, where they
+  // differ.
   struct StepSize {
     int64_t length = 0;
     int64_t tokens = 0;

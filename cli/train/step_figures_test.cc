@@ -51,7 +51,7 @@ TEST(StepFigures, WeighStepsOfSeveralLengthsByTheirNumber) {
   };
   add(64, 60, 100, /*warmup=*/true);
   add(64, 50, 8, /*warmup=*/false);
-  // Of this length the only step is one of the warm-up.
+  // The only step of this length is one of the warm-up.
   add(128, 110, 16, /*warmup=*/true);
   add(64, 40, 4, /*warmup=*/false);
   add(64, 30, 6, /*warmup=*/false);

@@ -76,12 +76,6 @@ HWY_INLINE VF32 ValuesOf(VU32 codes) {
                         hn::Sub(values, hn::Set(d, 2.0f)), values);
 }
 
-HWY_INLINE const std::byte* ScaleAt(const std::byte* states, int64_t size,
-                                    int64_t element) {
-  return states + size +
-         element / kStateTile * static_cast<int64_t>(sizeof(float));
-}
-
 // The tile that begins at `element` of an array of codes.
 template <StateFormat kFormat>
 HWY_INLINE void DecodeTile(const std::byte* states, int64_t size,
@@ -90,7 +84,7 @@ HWY_INLINE void DecodeTile(const std::byte* states, int64_t size,
   const U32 d32;
   const U8 d8;
   float scale;
-  std::memcpy(&scale, ScaleAt(states, size, element), sizeof(scale));
+  std::memcpy(&scale, states + ScaleOffset(size, element), sizeof(scale));
   const VF32 of_code = hn::Set(d, MakeTileScale(kFormat, scale).of_code);
   const auto* const codes = reinterpret_cast<const uint8_t*>(states) + element;
   for (int64_t i = 0; i < kStateTile; i += kLanes) {
@@ -134,8 +128,8 @@ HWY_INLINE void EncodeTile(const float* from, const uint32_t* words,
   }
   const TileScale scale = MakeTileScale(
       kFormat, ScaleOfTile(hn::GetLane(hn::MaxOfLanes(d32, most))));
-  std::memcpy(const_cast<std::byte*>(ScaleAt(states, size, element)),
-              &scale.scale, sizeof(scale.scale));
+  std::memcpy(states + ScaleOffset(size, element), &scale.scale,
+              sizeof(scale.scale));
   const VF32 to_code = hn::Set(d, scale.to_code);
   auto* const codes = reinterpret_cast<uint8_t*>(states) + element;
   for (int64_t i = 0; i < kStateTile; i += kLanes) {

@@ -34,7 +34,7 @@ struct PackedAdamProgram {
   static_assert(kWarp % kTileThreads == 0);
   static constexpr StateFormat kM = StateFormat::kSigned8;
   static constexpr StateFormat kV = StateFormat::kUnsigned8;
-  // Of each thread's MagnitudeBits the largest.
+  // Each thread's largest MagnitudeBits.
   struct Shared {
     uint32_t m[kThreads], v[kThreads];
   };

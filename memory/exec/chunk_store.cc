@@ -392,10 +392,9 @@ std::vector<ChunkStore::StateRange> ChunkStore::RangesOf(ChunkId id,
   if (IsEightBits(format)) {
     CASTOR_CHECK(begin % kStateTile == 0);
     const int64_t tiles = CeilDiv(end - begin, kStateTile);
-    constexpr int64_t kScale = sizeof(float);
-    ranges.push_back({.from = array + n + begin / kStateTile * kScale,
+    ranges.push_back({.from = array + ScaleOffset(n, begin),
                       .to = tiles * kStateTile,
-                      .bytes = tiles * kScale});
+                      .bytes = tiles * static_cast<int64_t>(sizeof(float))});
   }
   return ranges;
 }

@@ -449,38 +449,6 @@ TEST(Optimizer, BiasCorrectionMayBeLeftOut) {
   }
 }
 
-TEST(Optimizer, StatesHaveAFormat) {
-  const auto moments = [](std::vector<std::string> settings) {
-    const auto config = Parse(kMinimal, settings);
-    EXPECT_TRUE(config.ok()) << config.status();
-    // What a checkpoint holds says the same.
-    const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
-    EXPECT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(again->optimizer == config->optimizer);
-    return config->optimizer.rule->moments();
-  };
-  EXPECT_EQ(moments({}), MomentFormat::kFloat32);
-  EXPECT_EQ(moments({"optimizer.type=AdamW16bit"}), MomentFormat::kBFloat16);
-  EXPECT_EQ(moments({"optimizer.type=AdamW8bit",
-                     R"(optimizer.state_format={"moments": "int8"})"}),
-            MomentFormat::kInt8);
-  EXPECT_EQ(moments({"optimizer.type=Adam",
-                     R"(optimizer.state_format={"moments": "bf16"})"}),
-            MomentFormat::kBFloat16);
-  EXPECT_FALSE(Parse(kMinimal, {"optimizer.type=AdamW8bit"})->optimizer ==
-               Parse(kMinimal, {"optimizer.type=AdamW"})->optimizer);
-  EXPECT_THAT(Error({"optimizer.type=AdamW8bit",
-                     R"(optimizer.state_format={"moments": "bf16"})"}),
-              HasSubstr("type \"AdamW8bit\" means \"int8\""));
-  EXPECT_THAT(Error({"optimizer.type=Lamb",
-                     R"(optimizer.state_format={"moments": "int8"})"}),
-              HasSubstr("Lamb keeps them in fp32"));
-  EXPECT_THAT(Error({R"(optimizer.state_format={"master": "split"})"}),
-              HasSubstr("optimizer.state_format.master: is \"fp32\" as yet"));
-  EXPECT_THAT(Error({R"(optimizer.state_format={"moments": "int4"})"}),
-              HasSubstr("expected one of \"fp32\", \"bf16\", \"int8\""));
-}
-
 TEST(Optimizer, MaxGradNormIsAnotherNameOfGradientClipping) {
   auto config = Parse(kMinimal, {"optimizer.params.max_grad_norm=0.5"});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -14,6 +14,7 @@
 #include "base/state_format.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "run/config/config.h"
@@ -21,6 +22,8 @@
 
 namespace castor {
 namespace {
+
+using ::testing::HasSubstr;
 
 absl::StatusOr<Config> Parse(const std::string& type,
                              const std::vector<std::string>& overrides = {}) {
@@ -61,6 +64,40 @@ TEST(Optimizers, AreThoseThatAConfigurationNames) {
 TEST(Optimizers, TheFirstIsThatOfAConfigurationWithoutOne) {
   EXPECT_EQ(DefaultOptimizer()->name(), Optimizers().front().name);
   EXPECT_EQ(OptimizerConfig().weight_decay, Optimizers().front().weight_decay);
+}
+
+TEST(Optimizers, StatesHaveAFormat) {
+  const auto moments = [](const std::string& type,
+                          const std::vector<std::string>& overrides = {}) {
+    const auto config = Parse(type, overrides);
+    EXPECT_TRUE(config.ok()) << config.status();
+    // What a checkpoint holds says the same.
+    const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
+    EXPECT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->optimizer == config->optimizer);
+    return config->optimizer.rule->moments();
+  };
+  const auto error = [](const std::string& type, const std::string& format) {
+    const auto config = Parse(type, {"optimizer.state_format=" + format});
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(config.status().message());
+  };
+  EXPECT_EQ(moments("AdamW"), MomentFormat::kFloat32);
+  EXPECT_EQ(moments("AdamW16bit"), MomentFormat::kBFloat16);
+  EXPECT_EQ(
+      moments("AdamW8bit", {R"(optimizer.state_format={"moments": "int8"})"}),
+      MomentFormat::kInt8);
+  EXPECT_EQ(moments("Adam", {R"(optimizer.state_format={"moments": "bf16"})"}),
+            MomentFormat::kBFloat16);
+  EXPECT_FALSE(Parse("AdamW8bit")->optimizer == Parse("AdamW")->optimizer);
+  EXPECT_THAT(error("AdamW8bit", R"({"moments": "bf16"})"),
+              HasSubstr("type \"AdamW8bit\" means \"int8\""));
+  EXPECT_THAT(error("Lamb", R"({"moments": "int8"})"),
+              HasSubstr("Lamb keeps them in fp32"));
+  EXPECT_THAT(error("AdamW", R"({"master": "split"})"),
+              HasSubstr("optimizer.state_format.master: is \"fp32\" as yet"));
+  EXPECT_THAT(error("AdamW", R"({"moments": "int4"})"),
+              HasSubstr("expected one of \"fp32\", \"bf16\", \"int8\""));
 }
 
 TEST(Optimizers, KeepSlotsThatMemoryHasRoomFor) {

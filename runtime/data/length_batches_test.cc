@@ -281,7 +281,7 @@ TEST(LengthCounts, AreNeverLongerThanASample) {
   LengthCounts one(100, 8192);
   one.Add(100);
   EXPECT_EQ(one.PaddedLengths(), std::vector<int64_t>{104});
-  // Of long samples, more tokens are one class.
+  // Where samples are long, a class spans more tokens.
   LengthCounts large(1 << 20, 1 << 24);
   large.Add(5);
   large.Add(1 << 20);

@@ -335,9 +335,10 @@ class Trainer final : public ObservedRun {
   TrainerOptions options_;
   ChunkLayout layout_;
   AdmissionReport admission_;
-  // Of the plan that the run was admitted with.
+  // Where the plan that the run was admitted with has each chunk's states.
   std::vector<Side> admitted_side_;
-  // The homes of the activations of the choice that it is of.
+  // Bytes of the homes of the activations that this plan's choice of blocks
+  // has.
   int64_t activation_home_bytes_ = 0;
   StepPlanner planner_;
 
