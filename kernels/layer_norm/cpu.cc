@@ -80,13 +80,14 @@ HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
     const T* x_row = x + n * channels;
     const VF32 center = hn::Set(d, mean[n]);
     const VF32 scale = hn::Set(d, rstd[n]);
-    // The w behind the row's end is 0.
+    // Behind the row's end w and x - mean are 0. (With an x of 0 there, a large
+    // mean would make xhat infinite, and 0 times that is no number.)
     const auto [w_sum, wx_sum] =
         SumRow<2>(channels, [&](int64_t c, int64_t left, VF32* to) HWY_ATTR {
           const VF32 w =
               hn::Mul(LoadPart(dy_row + c, left), LoadPart(gamma + c, left));
-          const VF32 xhat =
-              hn::Mul(hn::Sub(LoadPart(x_row + c, left), center), scale);
+          const VF32 xhat = hn::Mul(
+              hn::Sub(LoadPart(x_row + c, left, mean[n]), center), scale);
           to[0] = hn::Add(to[0], w);
           to[1] = Fma(w, xhat, to[1]);
         });

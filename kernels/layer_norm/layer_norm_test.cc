@@ -292,6 +292,42 @@ TEST(LayerNormBackwardInput, EqualsDoubleOracle) {
   }
 }
 
+// Where all of a row's elements are alike, xhat is 0 and dx = rstd (w -
+// mean(w)), however large they are: also where a vector of this processor is
+// longer than the row.
+TEST(LayerNormBackwardInput, IsFiniteUnderAMeanNearTheLargestNumber) {
+  for (int64_t channels : {1, 3, 8, 16, 33}) {
+    SCOPED_TRACE(channels);
+    const DType fp32 = DType::kFloat32;
+    Norm t({1, channels, fp32, 0, 0}, 6);
+    for (int64_t i = 0; i < channels; ++i) t.x.Set(i, 1e37f);
+    const float mean = 1e37f;
+    const float rstd = 1 / std::sqrt(kEpsilon);
+    double w_mean = 0;
+    for (int64_t i = 0; i < channels; ++i) {
+      w_mean += static_cast<double>(t.dy[i]) * t.gamma[i] / channels;
+    }
+    Everywhere([&](const ExecContext& context, bool) {
+      GuardedBuffer dx(fp32, channels);
+      ASSERT_TRUE(
+          kernels::Run(context,
+                       LayerNormBackwardInputArgs{.shape = t.shape,
+                                                  .dy = t.dy.data(),
+                                                  .x = t.x.data(),
+                                                  .gamma = t.gamma.data(),
+                                                  .mean = &mean,
+                                                  .rstd = &rstd,
+                                                  .dx = dx.data()})
+              .ok());
+      for (int64_t i = 0; i < channels; ++i) {
+        const double w = static_cast<double>(t.dy[i]) * t.gamma[i];
+        // Each w and their mean are at most 100 here, and round some times.
+        ASSERT_NEAR(dx[i], rstd * (w - w_mean), rstd * 100 * 8 * 0x1p-24);
+      }
+    });
+  }
+}
+
 TEST(LayerNormBackwardParameters, EqualsDoubleOracle) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(Describe(c));
