@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "models/gpt2/gpt2_config.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/train/micro_batch.h"
 
 namespace castor {

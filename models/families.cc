@@ -10,12 +10,12 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
-#include "models/gpt2/gpt2_family.h"
-#include "models/llama/llama_family.h"
-#include "models/mistral/mistral_family.h"
-#include "models/opt/opt_family.h"
-#include "models/qwen2/qwen2_family.h"
-#include "models/qwen3/qwen3_family.h"
+#include "models/gpt2/gpt2.h"
+#include "models/llama/llama.h"
+#include "models/mistral/mistral.h"
+#include "models/opt/opt.h"
+#include "models/qwen2/qwen2.h"
+#include "models/qwen3/qwen3.h"
 #include "runtime/weights/foreign_model.h"
 #include "runtime/weights/hf_weights.h"
 #include "runtime/weights/safetensors.h"
@@ -144,14 +144,9 @@ class AnyFamilyReader final : public ModelReader {
 }  // namespace
 
 absl::Span<const Family* const> Families() {
-  static const Gpt2Family gpt2;
-  static const LlamaFamily llama;
-  static const MistralFamily mistral;
-  static const OptFamily opt;
-  static const Qwen2Family qwen2;
-  static const Qwen3Family qwen3;
   static const Family* const kFamilies[] = {
-      &gpt2, &llama, &mistral, &opt, &qwen2, &qwen3,
+      &Gpt2Family(), &LlamaFamily(), &MistralFamily(),
+      &OptFamily(),  &Qwen2Family(), &Qwen3Family(),
   };
   return kFamilies;
 }

@@ -9,7 +9,7 @@
 #include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/gpt2/gpt2_config.h"
+#include "models/gpt2/gpt2.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::models {

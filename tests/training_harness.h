@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "device/comm/device_parts.h"
-#include "models/gpt2/gpt2_config.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/train/trainer.h"
 
 namespace castor::testing {

@@ -5,43 +5,57 @@
 #include "absl/strings/str_cat.h"
 #include "models/activation_names.h"
 #include "models/size_limits.h"
-#include "nlohmann/json.hpp"
 
 namespace castor::models {
 namespace {
 
-constexpr DoubleRange kProbability = {.min = 0, .max = 1, .max_open = true};
-constexpr char kDropout[] = "attention_dropout";
+constexpr ConfigKey<DecoderConfig> kSharedKeys[] = {
+    {"vocab_size",
+     &DecoderConfig::vocab_size,
+     {.min = 1, .max = kMaxVocabulary}},
+    {"hidden_size", &DecoderConfig::hidden_size, {.min = 1, .max = kMaxWidth}},
+    {"intermediate_size",
+     &DecoderConfig::intermediate_size,
+     {.min = 1, .max = kMaxInner}},
+    {"num_hidden_layers",
+     &DecoderConfig::num_hidden_layers,
+     {.min = 1, .max = kMaxLayers}},
+    {"num_attention_heads",
+     &DecoderConfig::num_attention_heads,
+     {.min = 1, .max = kMaxWidth}},
+    {"num_key_value_heads",
+     &DecoderConfig::num_key_value_heads,
+     {.min = 1, .max = kMaxWidth},
+     IfNull::kZero},
+    {"head_dim",
+     &DecoderConfig::head_dim,
+     {.min = 1, .max = kMaxWidth},
+     IfNull::kZero},
+    {"hidden_act", &DecoderConfig::hidden_act},
+    {"max_position_embeddings",
+     &DecoderConfig::max_position_embeddings,
+     {.min = 1, .max = kMaxPositions}},
+    {"initializer_range", &DecoderConfig::initializer_range, kDeviation,
+     KeyRole::kInitialValues},
+    {"rms_norm_eps", &DecoderConfig::rms_norm_eps, kEpsilon},
+    {"tie_word_embeddings", &DecoderConfig::tie_word_embeddings},
+    {"attention_dropout", &DecoderConfig::attention_dropout, kProbability,
+     KeyRole::kDropout},
+};
+constexpr absl::Span<const ConfigKey<DecoderConfig>> kShared = kSharedKeys;
 
 }  // namespace
 
-void IntOrNull(JsonReader& reader, absl::string_view key, int64_t* out,
-               int64_t max) {
-  if (reader.IsNull(key)) *out = 0;
-  reader.Int(key, out, {.min = 1, .max = max});
+DecoderConfig::DecoderConfig(const DecoderKind* kind) : kind(kind) {
+  if (kind->set_defaults != nullptr) kind->set_defaults(this);
+}
+
+absl::Span<const ConfigKey<DecoderConfig>> DecoderConfig::shared_keys() {
+  return kShared;
 }
 
 void DecoderConfig::Read(JsonReader& reader) {
-  reader.Int("vocab_size", &vocab_size, {.min = 1, .max = kMaxVocabulary});
-  reader.Int("hidden_size", &hidden_size, {.min = 1, .max = kMaxWidth});
-  reader.Int("intermediate_size", &intermediate_size,
-             {.min = 1, .max = kMaxInner});
-  reader.Int("num_hidden_layers", &num_hidden_layers,
-             {.min = 1, .max = kMaxLayers});
-  reader.Int("num_attention_heads", &num_attention_heads,
-             {.min = 1, .max = kMaxWidth});
-  IntOrNull(reader, "num_key_value_heads", &num_key_value_heads, kMaxWidth);
-  IntOrNull(reader, "head_dim", &head_dim, kMaxWidth);
-  ReadActivation(reader, "hidden_act", &hidden_act);
-  reader.Int("max_position_embeddings", &max_position_embeddings,
-             {.min = 1, .max = kMaxPositions});
-  reader.Double("initializer_range", &initializer_range,
-                {.min = 0, .max = kMaxDeviation});
-  reader.Double("rms_norm_eps", &rms_norm_eps,
-                {.min = 0, .max = 1, .min_open = true});
-  reader.Bool("tie_word_embeddings", &tie_word_embeddings);
-  reader.Double(kDropout, &attention_dropout, kProbability);
-
+  ReadKeys(kShared, reader, this);
   if (num_key_value_heads == 0) num_key_value_heads = num_attention_heads;
   if (num_attention_heads % num_key_value_heads != 0) {
     reader.Fail("num_attention_heads",
@@ -69,14 +83,15 @@ void DecoderConfig::Read(JsonReader& reader) {
   }
   rope.Read(reader,
             {.head_size = head_dim, .positions = max_position_embeddings});
-  ReadOwn(reader);
-}
-
-void DecoderConfig::ReadDropout(JsonReader& reader, OrderedJson* given) {
-  if (!reader.Has(kDropout)) return;
-  double value = 0;
-  reader.Double(kDropout, &value, kProbability);
-  (*given)[kDropout] = value;
+  ReadKeys(absl::MakeConstSpan(kind->own_keys), reader, this);
+  if (kind->has_layer_windows) layer_windows.Read(reader, num_hidden_layers);
+  if (kind->whole_heads && hidden_size % num_attention_heads != 0) {
+    reader.Fail("hidden_size",
+                absl::StrCat(hidden_size, " is not a multiple of ",
+                             reader.PathOf("num_attention_heads"), " (",
+                             num_attention_heads, ")"),
+                {reader.PathOf("num_attention_heads")});
+  }
 }
 
 DecoderSizes DecoderConfig::Sizes() const {
@@ -87,14 +102,21 @@ DecoderSizes DecoderConfig::Sizes() const {
   sizes.heads = num_attention_heads;
   sizes.kv_heads = num_key_value_heads;
   sizes.head_size = head_dim;
-  sizes.windows.assign(num_hidden_layers, 0);
   sizes.rope = rope;
   sizes.activation = ActivationNamed(hidden_act);
   sizes.tied = tie_word_embeddings;
   sizes.norm_epsilon = static_cast<float>(rms_norm_eps);
   sizes.stddev = static_cast<float>(initializer_range);
   sizes.attention_dropout = static_cast<float>(attention_dropout);
-  AddTo(&sizes);
+  sizes.qkv_bias = kind->qkv_bias || attention_bias;
+  sizes.output_bias = attention_bias;
+  sizes.mlp_bias = mlp_bias;
+  sizes.head_norms = kind->head_norms;
+  if (kind->has_layer_windows) {
+    sizes.windows = layer_windows.windows();
+  } else {
+    sizes.windows.assign(num_hidden_layers, sliding_window);
+  }
   return sizes;
 }
 
@@ -115,28 +137,17 @@ std::string DecoderConfig::Describe() const {
 }
 
 OrderedJson DecoderConfig::ToJson() const {
-  OrderedJson json = {{"vocab_size", vocab_size},
-                      {"hidden_size", hidden_size},
-                      {"intermediate_size", intermediate_size},
-                      {"num_hidden_layers", num_hidden_layers},
-                      {"num_attention_heads", num_attention_heads},
-                      {"num_key_value_heads", num_key_value_heads},
-                      {"head_dim", head_dim},
-                      {"hidden_act", hidden_act},
-                      {"max_position_embeddings", max_position_embeddings},
-                      {"initializer_range", initializer_range},
-                      {"rms_norm_eps", rms_norm_eps},
-                      {"tie_word_embeddings", tie_word_embeddings},
-                      {"rope_parameters", rope.ToJson()},
-                      {kDropout, attention_dropout}};
-  json.update(OwnToJson());
+  OrderedJson json;
+  WriteKeys(kShared, *this, &json);
+  json["rope_parameters"] = rope.ToJson();
+  WriteKeys(absl::MakeConstSpan(kind->own_keys), *this, &json);
+  if (kind->has_layer_windows) json.update(layer_windows.ToJson());
   return json;
 }
 
 OrderedJson DecoderConfig::Identity() const {
   OrderedJson json = ToJson();
-  json.erase(kDropout);
-  json.erase("initializer_range");
+  EraseRates(kShared, &json);
   return json;
 }
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strict_json.h"
-#include "models/decoder/decoder_config.h"
+#include "models/config_keys.h"
 #include "models/size_limits.h"
 #include "nlohmann/json.hpp"
 
@@ -17,13 +17,21 @@ constexpr char kFull[] = "full_attention";
 
 }  // namespace
 
+absl::Span<const absl::string_view> LayerWindows::keys() {
+  static constexpr absl::string_view kKeys[] = {
+      "use_sliding_window", "sliding_window", "max_window_layers",
+      "layer_types"};
+  return kKeys;
+}
+
 void LayerWindows::Read(JsonReader& reader, int64_t layers) {
   bool used = false;
   int64_t window = 4096;
   int64_t first = 28;
   std::vector<std::string> types;
   reader.Bool("use_sliding_window", &used);
-  IntOrNull(reader, "sliding_window", &window, kMaxPositions);
+  IntOrNull(reader, "sliding_window", &window,
+            {.min = 1, .max = kMaxPositions});
   reader.Int("max_window_layers", &first, {.min = 0});
   const bool one_by_one = reader.Has("layer_types");
   reader.Strings("layer_types", &types);

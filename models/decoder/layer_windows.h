@@ -6,15 +6,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/json_reader.h"
 
 namespace castor::models {
 
 class LayerWindows {
  public:
-  // Reads use_sliding_window, sliding_window, max_window_layers and layer_types
-  // for a model of `layers` layers. Without layer_types, layers from number
-  // max_window_layers on (from 0) have the window, if one is used.
+  // use_sliding_window, sliding_window, max_window_layers and layer_types.
+  static absl::Span<const absl::string_view> keys();
+
+  // Reads them for a model of `layers` layers. Without layer_types, layers from
+  // number max_window_layers on (from 0) have the window, if one is used.
   void Read(JsonReader& reader, int64_t layers);
   // The same keys, so that Read makes the same windows of them, and as few
   // different ways to say it as there are different models.

@@ -9,15 +9,52 @@
 #ifndef CASTOR_MODELS_GPT2_GPT2_H_
 #define CASTOR_MODELS_GPT2_GPT2_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "models/causal_lm.h"
-#include "models/gpt2/gpt2_config.h"
+#include "models/family.h"
+#include "run/config/model_config.h"
 #include "runtime/nn/modules.h"
 #include "runtime/ops/activation.h"
 
 namespace castor::models {
+
+// Defaults are Hugging Face's (transformers, GPT2Config). Member names are the
+// JSON keys.
+struct Gpt2Config final : public Architecture {
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  int64_t n_embd = 768;  // a multiple of n_head
+  int64_t n_inner = 0;   // the MLP's width; JSON null or 0: 4 * n_embd
+  int64_t n_positions = 1024;
+  int64_t vocab_size = 50257;
+  // The MLP's; "gelu_pytorch_tanh" is the same function, read as this name.
+  std::string activation_function = "gelu_new";
+  double resid_pdrop = 0.1;  // dropout of both residual branches, in [0, 1)
+  double embd_pdrop = 0.1;   // dropout of the embeddings' sum
+  double attn_pdrop = 0.1;   // dropout of the attention's probabilities
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;  // standard deviation of initial weights
+  bool tie_word_embeddings = true;
+
+  int64_t inner() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
+
+  // Reads all of it by these names, from any object that has them, and checks
+  // it. Errors go into the reader's report.
+  void Read(JsonReader& reader);
+
+  absl::string_view family() const override { return "gpt2"; }
+  int64_t vocabulary() const override { return vocab_size; }
+  int64_t positions() const override { return n_positions; }
+  absl::string_view positions_key() const override { return "n_positions"; }
+  double elements_per_token() const override;
+  std::string Describe() const override;
+  OrderedJson ToJson() const override;
+  OrderedJson Identity() const override;
+};
 
 class Gpt2 final : public CausalLm {
  public:
@@ -52,6 +89,11 @@ class Gpt2 final : public CausalLm {
   nn::LayerNorm ln_f_;
   Parameter* head_weight_;
 };
+
+// Hugging Face's files: transformers' GPT2Config and GPT2LMHeadModel, and the
+// names of GPT2Model, OpenAI's original among them, which lack the
+// "transformer." in front.
+const Family& Gpt2Family();
 
 }  // namespace castor::models
 

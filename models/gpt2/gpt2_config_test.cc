@@ -1,8 +1,7 @@
-#include "models/gpt2/gpt2_config.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/gpt2/gpt2.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::models {

@@ -1,27 +1,38 @@
-#include "models/gpt2/gpt2_family.h"
-
+// GPT-2's keys, and its ways in and out of files.
+#include <algorithm>
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/strict_json.h"
+#include "models/activation_names.h"
+#include "models/config_keys.h"
 #include "models/gpt2/gpt2.h"
-#include "models/gpt2/gpt2_config.h"
+#include "models/size_limits.h"
 
 namespace castor::models {
 namespace {
 
-// What GPT2Config can ask for and Castor's GPT-2 does not do.
-struct Unsupported {
-  absl::string_view key;
-  bool neutral;
+constexpr ConfigKey<Gpt2Config> kKeys[] = {
+    {"n_layer", &Gpt2Config::n_layer, {.min = 1, .max = kMaxLayers}},
+    {"n_head", &Gpt2Config::n_head, {.min = 1, .max = kMaxWidth}},
+    {"n_embd", &Gpt2Config::n_embd, {.min = 1, .max = kMaxWidth}},
+    {"n_inner",
+     &Gpt2Config::n_inner,
+     {.min = 0, .max = kMaxInner},
+     IfNull::kZero},
+    {"n_positions", &Gpt2Config::n_positions, {.min = 1, .max = kMaxPositions}},
+    {"vocab_size", &Gpt2Config::vocab_size, {.min = 1, .max = kMaxVocabulary}},
+    {"activation_function", &Gpt2Config::activation_function},
+    {"resid_pdrop", &Gpt2Config::resid_pdrop, kProbability, KeyRole::kDropout},
+    {"embd_pdrop", &Gpt2Config::embd_pdrop, kProbability, KeyRole::kDropout},
+    {"attn_pdrop", &Gpt2Config::attn_pdrop, kProbability, KeyRole::kDropout},
+    {"layer_norm_epsilon", &Gpt2Config::layer_norm_epsilon, kEpsilon},
+    {"initializer_range", &Gpt2Config::initializer_range, kDeviation,
+     KeyRole::kInitialValues},
+    {"tie_word_embeddings", &Gpt2Config::tie_word_embeddings},
 };
-constexpr Unsupported kUnsupported[] = {
-    {"scale_attn_weights", true},
-    {"scale_attn_by_inverse_layer_idx", false},
-    {"add_cross_attention", false},
-    {"is_encoder_decoder", false},
-};
+constexpr absl::Span<const ConfigKey<Gpt2Config>> kTable = kKeys;
 
 // Names that transformers takes for GPT-2's own (GPT2Config.attribute_map).
 struct Alias {
@@ -35,73 +46,88 @@ constexpr Alias kAliases[] = {
     {"num_hidden_layers", "n_layer"},
 };
 
-const Gpt2Config& ConfigOf(const Architecture& architecture) {
-  const auto* config = dynamic_cast<const Gpt2Config*>(&architecture);
-  CASTOR_CHECK(config != nullptr);
-  return *config;
-}
+class OfGpt2 final : public Family {
+ public:
+  OfGpt2()
+      : Family({.name = "gpt2",
+                .hf_class = "GPT2LMHeadModel",
+                // reorder_and_upcast_attn is not among them: it orders
+                // operations for 16-bit softmax, and Castor's softmax is in
+                // fp32 always.
+                .only = {{"scale_attn_weights", true},
+                         {"scale_attn_by_inverse_layer_idx", false},
+                         {"add_cross_attention", false},
+                         {"is_encoder_decoder", false}},
+                .hf_names = {.optional_prefix = "transformer.",
+                             .embedding = "transformer.wte.weight",
+                             // The causal masks that old versions saved.
+                             .without_parameter = {"*.attn.bias",
+                                                   "*.attn.masked_bias"}}},
+               UsesOf(kTable)) {}
+
+  std::shared_ptr<const Architecture> Read(JsonReader& reader) const override {
+    auto config = std::make_shared<Gpt2Config>();
+    config->Read(reader);
+    return config;
+  }
+
+  std::unique_ptr<Model> Make(const Architecture& architecture) const override {
+    const auto* config = dynamic_cast<const Gpt2Config*>(&architecture);
+    CASTOR_CHECK(config != nullptr);
+    return std::make_unique<Gpt2>(*config);
+  }
+
+ private:
+  void CheckHfConfig(JsonReader& reader) const override {
+    for (const Alias& alias : kAliases) {
+      if (reader.Has(alias.alias) && !reader.Has(alias.key)) {
+        reader.Fail(alias.alias, absl::StrCat("give it as ", alias.key,
+                                              ", GPT-2's own name for it"));
+      }
+    }
+  }
+};
 
 }  // namespace
 
-std::shared_ptr<const Architecture> Gpt2Family::Read(JsonReader& reader) const {
-  auto config = std::make_shared<Gpt2Config>();
-  config->Read(reader);
-  return config;
-}
-
-absl::Span<const absl::string_view> Gpt2Family::pretrained_keys() const {
-  return Gpt2Config::keys_but_dropouts();
-}
-
-void Gpt2Family::ReadOverrides(JsonReader& reader,
-                               OrderedJson* overrides) const {
-  Gpt2Config::ReadDropouts(reader, overrides);
-}
-
-std::shared_ptr<const Architecture> Gpt2Family::ReadHfConfig(
-    JsonReader& reader) const {
-  // reorder_and_upcast_attn is not among them: it orders operations for 16-bit
-  // softmax, and Castor's softmax is in fp32 always.
-  for (const Unsupported& option : kUnsupported) {
-    bool value = option.neutral;
-    reader.Bool(option.key, &value);
-    if (value != option.neutral) {
-      reader.Fail(option.key,
-                  absl::StrCat(value ? "true" : "false", " is not supported"));
-    }
+void Gpt2Config::Read(JsonReader& reader) {
+  ReadKeys(kTable, reader, this);
+  if (ActivationNamed(activation_function) == ops::Activation::kGeluTanh) {
+    activation_function = "gelu_new";
   }
-  for (const Alias& alias : kAliases) {
-    if (reader.Has(alias.alias) && !reader.Has(alias.key)) {
-      reader.Fail(alias.alias, absl::StrCat("give it as ", alias.key,
-                                            ", GPT-2's own name for it"));
-    }
+  if (n_embd % n_head != 0) {
+    reader.Fail("n_embd",
+                absl::StrCat(n_embd, " is not a multiple of ",
+                             reader.PathOf("n_head"), " (", n_head, ")"),
+                {reader.PathOf("n_head")});
   }
-  return Read(reader);
 }
 
-Json Gpt2Family::HfConfig(const Architecture& architecture) const {
-  const Gpt2Config& config = ConfigOf(architecture);
-  // Json sorts the keys, as save_pretrained does.
-  Json json = config.ToJson();
-  json["architectures"] = {"GPT2LMHeadModel"};
-  // Nobody says what the special tokens are of a model that comes from no
-  // directory; transformers' defaults are GPT-2's own, which a smaller
-  // vocabulary does not have.
-  json["bos_token_id"] = nullptr;
-  json["eos_token_id"] = nullptr;
+double Gpt2Config::elements_per_token() const {
+  return static_cast<double>(std::max(inner(), 3 * n_embd)) *
+         static_cast<double>(n_layer);
+}
+
+std::string Gpt2Config::Describe() const {
+  return absl::StrCat(n_layer, " layers of ", n_embd);
+}
+
+OrderedJson Gpt2Config::ToJson() const {
+  OrderedJson json;
+  WriteKeys(kTable, *this, &json);
   return json;
 }
 
-HfNames Gpt2Family::hf_names() const {
-  return {.optional_prefix = "transformer.",
-          .embedding = "transformer.wte.weight",
-          // The causal masks that old versions saved.
-          .without_parameter = {"*.attn.bias", "*.attn.masked_bias"}};
+OrderedJson Gpt2Config::Identity() const {
+  OrderedJson json = ToJson();
+  json["n_inner"] = inner();
+  EraseRates(kTable, &json);
+  return json;
 }
 
-std::unique_ptr<Model> Gpt2Family::Make(
-    const Architecture& architecture) const {
-  return std::make_unique<Gpt2>(ConfigOf(architecture));
+const Family& Gpt2Family() {
+  static const OfGpt2 family;
+  return family;
 }
 
 }  // namespace castor::models
