@@ -8,6 +8,6 @@ TrainingCase OnTestMachine(TrainingCase c) { return c; }
 
 int MostRanksOnTestMachine() { return 4; }
 
-int64_t PlacementsOnTestMachine() { return 2400; }
+int64_t PlacementsOnTestMachine() { return 1200; }
 
 }  // namespace castor::testing

@@ -4,7 +4,7 @@
 // None fails half-way. Some of the runs train nothing, but generate. On the
 // machine that is linked in (test_machine.h).
 //
-// CASTOR_CASES=N runs at least N placements (2,400 on the host by default), and
+// CASTOR_CASES=N runs at least N placements (1,200 on the host by default), and
 // with fewer than by default a share of the cases that are not random, too;
 // CASTOR_SEED=S takes others, CASTOR_MODEL=I runs the I-th model of that seed
 // alone.

@@ -17,6 +17,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -138,6 +139,28 @@ inline double Largest(const GuardedBuffer& x) {
     largest = std::max(largest, std::abs(x[i]));
   }
   return largest;
+}
+
+// Rows and channels with which normalisations are tried. Blocks have 5, 2 or 1
+// rows; the longest rows are too long for one block, and two such rows need a
+// barrier that one does not.
+inline std::vector<std::pair<int64_t, int64_t>> NormSizes(DType dtype) {
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  if (TestDevice::Get()->interpreted()) {
+    sizes = {{1, 1}, {7, 33}, {9, 100}, {100, 31}, {2, 8192}, {2, 8200}};
+    if (dtype == DType::kBFloat16) {
+      sizes.insert(sizes.end(), {{600, 33}, {7, 768}, {7, 1600}});
+    }
+    return sizes;
+  }
+  for (int64_t rows : {1, 2, 7, 8, 9, 100, 600}) {
+    for (int64_t channels : {1, 31, 32, 33, 100, 768, 1600, 4088, 8192, 8200}) {
+      if (rows > 9 && channels > (rows > 100 ? 33 : 100)) continue;
+      if (channels > 768 && rows != (channels < 8192 ? 7 : 2)) continue;
+      sizes.push_back({rows, channels});
+    }
+  }
+  return sizes;
 }
 
 // Runs `call` into fresh copies of `outputs` in every order; the first run's

@@ -265,10 +265,10 @@ TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
 TEST_F(SeveralRanks, AllEndWhenOnesDiskIsFull) {
   Json config = Config();
   config["steps"] = 100'000;
-  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 40}, {"keep", 2}};
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 10}, {"keep", 2}};
   WriteConfig(config);
   CastorProcess process({"train", "run.json"}, directory(), 2);
-  ASSERT_TRUE(process.WaitForOutput("\nstep 45/"));
+  ASSERT_TRUE(process.WaitForOutput("\nstep 15/"));
   const auto pids = process.RankPids();
   ASSERT_EQ(pids.size(), 2u);
   const rlimit full = {.rlim_cur = 4096, .rlim_max = 4096};
@@ -293,7 +293,7 @@ TEST_F(SeveralRanks, AllEndWhenOnesDiskIsFull) {
     EXPECT_EQ(name.rfind("step-", 0), 0u) << name;
   }
   const int64_t step = std::stoll(saved.back().substr(5));
-  EXPECT_EQ(step % 40, 0);
+  EXPECT_EQ(step % 10, 0);
   config["steps"] = step + 1;
   const ProcessResult resumed = TrainOnRanks(2, config, {"--resume", "latest"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;

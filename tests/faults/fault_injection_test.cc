@@ -3,10 +3,10 @@
 //
 // CASTOR_FAULT_SEED: decides which calls fail, and in which way (1; "random":
 // another one each time, which is printed). CASTOR_FAULT_FIRST: how many first
-// calls a scenario has (96). CASTOR_FAULT_LATER: how many later ones (20);
-// "all" for every call once, first ones in each way, "all/N" for every Nth later
-// one. CASTOR_FAULT_ONLY: one case, as a failure prints it. CASTOR_FAULT_KEEP: a
-// directory for its files.
+// calls a scenario has (64). CASTOR_FAULT_LATER: how many later ones (12);
+// "all" for every call once, first ones in each way, "all/N" for every Nth
+// later one. CASTOR_FAULT_ONLY: one case, as a failure prints it.
+// CASTOR_FAULT_KEEP: a directory for its files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -222,8 +222,8 @@ std::vector<Case> FaultInjection::MakeCases(
     }
   }
   if (!Sweeps()) {
-    Draw("CASTOR_FAULT_FIRST", "96", random, &cases);
-    Draw("CASTOR_FAULT_LATER", "20", random, &later);
+    Draw("CASTOR_FAULT_FIRST", "64", random, &cases);
+    Draw("CASTOR_FAULT_LATER", "12", random, &later);
   }
   std::printf("%s: %zu sites, %zu first calls, %zu later ones\n",
               scenario().name().c_str(), sites.size(), cases.size(),

@@ -146,11 +146,12 @@ class StartUp : public ::testing::Test {
       ++number;
       // Under mpirun a run takes longer, and much is as over TCP.
       const bool of_mpi = absl::StartsWith(site.function, "MPI_");
-      if (!Sweeps() && !of_mpi && number % (mpi ? 8 : 3) != 1) continue;
+      if (!Sweeps() && !of_mpi && number % (mpi ? 12 : 5) != 1) continue;
       for (int64_t call = 1; call <= site.calls;) {
         for (const Fault fault : {kKill, kStop}) {
           // Those that hang take seconds each.
-          if (!Sweeps() && fault == kStop && (number + call) % 12 != 0) continue;
+          if (!Sweeps() && fault == kStop && (number + call) % 12 != 0)
+            continue;
           plans.push_back({.site = site.id,
                            .role = victim,
                            .function = site.function,
