@@ -58,7 +58,7 @@ void Compare(const Size& size, int rounds, int threads) {
   CASTOR_CHECK(direct.Fill(values).ok());
   direct_engine.SetBackend(&direct);
   const int64_t labels = CountLabels(size.run.Batch(0));
-  direct_engine.set_labels(labels);
+  direct_engine.SetLossGradient(/*loss_scale=*/1, labels);
 
   std::vector<double> ratios, managed_s, direct_s;
   int64_t step = 0;

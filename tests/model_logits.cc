@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<float>> Run(Engine& engine, models::CausalLm& model,
     backend.SetValues(parameter->chunk, std::move(all));
   }
   const int64_t length = static_cast<int64_t>(tokens.size()) / batch;
-  engine.BeginMicroBatch(0, 1, 0, /*training=*/false);
+  engine.BeginMicroBatch({});
   CASTOR_ASSIGN_OR_RETURN(
       const Tensor input,
       engine.Upload("tokens", {batch, length}, std::move(tokens)));

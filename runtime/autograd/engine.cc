@@ -88,28 +88,24 @@ Operand Engine::PlaceOf(const Parameter& parameter,
       .gradient_bytes = takes_over ? parameter.elements() * SizeOf(dtype_) : 0};
 }
 
-void Engine::BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
-                             bool training) {
-  micro_batch_ = index;
-  micro_batches_ = count;
-  global_micro_batch_ = global_index;
+void Engine::BeginMicroBatch(const MicroBatchContext& context) {
+  context_ = context;
   announced_ = {};
   next_block_ = 0;
   in_block_ = false;
-  training_ = training;
   phase_ = Phase::kForward;
-  grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
+  grad_mode_ = context.training ? GradMode::kRecord : GradMode::kOff;
   chunk_pending_.assign(layout_ == nullptr ? 0 : layout_->num_chunks(), 0);
   for (auto& parameter : parameters_) {
     GradientPlaceOf(*parameter).Begin();
-    if (training && layout_ != nullptr && parameter->trainable) {
+    if (context.training && layout_ != nullptr && parameter->trainable) {
       ++chunk_pending_[parameter->chunk.value];
     }
   }
 }
 
 absl::Status Engine::EndMicroBatch() {
-  if (!training_) return absl::OkStatus();
+  if (!training()) return absl::OkStatus();
   for (auto& parameter : parameters_) {
     if (!parameter->trainable) continue;
     if (!GradientPlaceOf(*parameter).holds_gradient() &&
@@ -125,9 +121,15 @@ absl::Status Engine::EndMicroBatch() {
   return absl::OkStatus();
 }
 
-void Engine::AbandonMicroBatch() {
-  tape_ = nullptr;
+void Engine::LeaveMicroBatch() {
+  context_.tape = nullptr;
+  context_.cache = nullptr;
+  context_.first_position = 0;
   documents_ = nullptr;
+}
+
+void Engine::AbandonMicroBatch() {
+  LeaveMicroBatch();
   checkpoint_uses_ = nullptr;
   in_block_ = false;
   grad_mode_ = GradMode::kOff;
@@ -153,7 +155,7 @@ absl::Status Engine::UpdateChunk(ChunkId chunk) {
 
 RandomKey Engine::DropoutKey(absl::string_view site) const {
   return {seed_, MixKey(HashName(site.data(), site.size()),
-                        static_cast<uint64_t>(global_micro_batch_))};
+                        static_cast<uint64_t>(context_.global_index))};
 }
 
 Tensor Engine::NewTensor(int64_t storage_id, const Shape& shape, DType dtype) {
@@ -216,8 +218,9 @@ absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
   });
 }
 
-Engine::ExpectedUses* Engine::CollectCheckpointUses(ExpectedUses* uses) {
-  return std::exchange(checkpoint_uses_, uses);
+void Engine::CollectCheckpointUses(ExpectedUses* uses) {
+  checkpoint_uses_ = uses;
+  grad_mode_ = uses != nullptr ? GradMode::kCheckpoint : GradMode::kRecord;
 }
 
 absl::Status Engine::TakeBack(const ExpectedUses& uses) {
@@ -276,8 +279,8 @@ absl::Status Engine::GradientComplete(const Parameter& parameter) {
   const ChunkId chunk = parameter.chunk;
   if (--chunk_pending_[chunk.value] > 0) return absl::OkStatus();
   const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
-  const bool last = micro_batch_ + 1 == micro_batches_;
-  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_, last}));
+  const bool last = context_.index + 1 == context_.count;
+  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, context_.index, last}));
   if (!last) return PayloadsHoldParameters(chunk, name);
   return update_at_once_ ? UpdateChunk(chunk) : absl::OkStatus();
 }

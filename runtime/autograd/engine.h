@@ -57,6 +57,21 @@ struct RowDocuments {
   Tensor ranges;                  // [B, T, 2] int32
 };
 
+// What a micro batch is in its step, and what its operators find in the engine.
+// What it points to outlives the micro batch.
+struct MicroBatchContext {
+  int64_t index = 0;         // in the step
+  int64_t count = 1;         // of the step's micro batches
+  int64_t global_index = 0;  // from the start of the run; keys dropout
+  bool training = false;
+  Tape* tape = nullptr;  // where nodes are recorded; null: nowhere
+  // What a pass reads its sequence's earlier positions from, and adds its own
+  // to; null: every pass is a sequence of its own.
+  KeyValueCache* cache = nullptr;
+  // The place in its sequence of a pass's first token.
+  int64_t first_position = 0;
+};
+
 class Engine {
  public:
   // `seed` keys initial values and dropout.
@@ -97,26 +112,24 @@ class Engine {
   void SetBackend(Backend* backend);
   Backend* backend() const { return backend_; }
 
-  // Micro batch `index` of `count` in the step; `global_index` counts micro
-  // batches from the start of the run (it keys dropout).
-  void BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
-                       bool training);
+  void BeginMicroBatch(const MicroBatchContext& context);
+  // What is issued from here on is the micro batch's backward pass.
+  void BeginBackward() { phase_ = Phase::kBackward; }
   // Call it after backward. FailedPrecondition if a trainable parameter got no
   // gradient.
   absl::Status EndMicroBatch();
+  // Forgets the micro batch's tape, cache and documents, which may go then.
+  void LeaveMicroBatch();
   // Forgets what a micro batch left behind that was not brought to its end.
   void AbandonMicroBatch();
   // The optimizer's part of the step: every trainable chunk, in order, that was
   // not updated at once.
   absl::Status UpdateParameters();
 
-  bool training() const { return training_; }
+  bool training() const { return context_.training; }
   Phase phase() const { return phase_; }
-  void set_phase(Phase phase) { phase_ = phase; }
   GradMode grad_mode() const { return grad_mode_; }
-  void set_grad_mode(GradMode mode) { grad_mode_ = mode; }
-  Tape* tape() const { return tape_; }
-  void set_tape(Tape* tape) { tape_ = tape; }
+  Tape* tape() const { return context_.tape; }
   // Whether a chunk is updated as soon as its gradients of the step are
   // complete, under the rest of backward: where no update waits for all
   // gradients' norm.
@@ -144,30 +157,32 @@ class Engine {
   }
   // What runs is a part of a block already.
   bool in_block() const { return in_block_; }
-  void set_in_block(bool in) { in_block_ = in; }
+  // What runs until LeaveBlock is a part of a block, and recorded on `tape`.
+  // Returns the tape on which the block itself is recorded.
+  Tape* EnterBlock(Tape* tape) {
+    in_block_ = true;
+    return std::exchange(context_.tape, tape);
+  }
+  void LeaveBlock(Tape* outer) {
+    in_block_ = false;
+    context_.tape = outer;
+  }
   // What operators will run on, where that is a GPU; null: on the host.
   const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
   void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
-  // What all gradients are multiplied by (fp16; see loss_scaler.h).
-  void set_loss_scale(double scale) { loss_scale_ = scale; }
-  // The labelled tokens of the whole batch: of all micro batches of the step,
-  // on all ranks. Known before the step's first backward pass.
-  void set_labels(int64_t labels) { labels_ = labels; }
+  // `loss_scale`: what all gradients are multiplied by (fp16; loss_scaler.h).
+  // `labels`: the labelled tokens of the whole batch, of all micro batches of
+  // the step on all ranks. Known before the step's first backward pass.
+  void SetLossGradient(double loss_scale, int64_t labels) {
+    loss_gradient_ =
+        static_cast<float>(loss_scale / static_cast<double>(labels));
+  }
   // d(objective)/d(loss of one token) = loss scale / labelled tokens of the
   // whole batch, whichever micro batch the token is in.
-  float loss_gradient() const {
-    return static_cast<float>(loss_scale_ / static_cast<double>(labels_));
-  }
+  float loss_gradient() const { return loss_gradient_; }
 
-  // What a pass reads its sequence's earlier positions from, and adds its own
-  // to; null: every pass is a sequence of its own. Outlives its use here.
-  KeyValueCache* cache() const { return cache_; }
-  void set_cache(KeyValueCache* cache, int64_t first_position) {
-    cache_ = cache;
-    first_position_ = first_position;
-  }
-  // The place in its sequence of a pass's first token.
-  int64_t first_position() const { return first_position_; }
+  KeyValueCache* cache() const { return context_.cache; }
+  int64_t first_position() const { return context_.first_position; }
 
   // Null: each row is one document. It is the micro batch's, until its end.
   const RowDocuments* documents() const { return documents_; }
@@ -202,9 +217,9 @@ class Engine {
   // Takes the announcements made since the last call, in GradMode::kRecord:
   // those of one node.
   ExpectedUses TakeAnnounced() { return std::exchange(announced_, {}); }
-  // Collects the announcements made in GradMode::kCheckpoint from now on into
-  // `uses` (null: stops). Returns the former `uses`.
-  ExpectedUses* CollectCheckpointUses(ExpectedUses* uses);
+  // Enters GradMode::kCheckpoint and collects the announcements made from now
+  // on into `uses`; null: enters GradMode::kRecord again.
+  void CollectCheckpointUses(ExpectedUses* uses);
   // Takes announcements back that will not happen: their node's output turned
   // out to have no gradient, or the block's recomputation has announced its
   // own.
@@ -241,18 +256,11 @@ class Engine {
   // Parameters of each chunk whose gradients are not complete.
   std::vector<int64_t> chunk_pending_;
 
-  int64_t micro_batch_ = 0;
-  int64_t micro_batches_ = 1;
-  double loss_scale_ = 1;
-  int64_t labels_ = 1;
+  MicroBatchContext context_;
+  float loss_gradient_ = 1;
   const kernels::KernelTable* gpu_kernels_ = nullptr;
-  int64_t global_micro_batch_ = 0;
-  bool training_ = false;
   Phase phase_ = Phase::kForward;
   GradMode grad_mode_ = GradMode::kOff;
-  Tape* tape_ = nullptr;
-  KeyValueCache* cache_ = nullptr;
-  int64_t first_position_ = 0;
   const RowDocuments* documents_ = nullptr;
   std::optional<std::vector<bool>> kept_blocks_;
   int64_t next_block_ = 0;

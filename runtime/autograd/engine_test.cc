@@ -45,7 +45,10 @@ class EngineTest : public ::testing::Test {
   ~EngineTest() override { engine_.SetBackend(nullptr); }
 
   void Begin(int64_t index = 0, int64_t count = 1) {
-    engine_.BeginMicroBatch(index, count, index, /*training=*/true);
+    engine_.BeginMicroBatch({.index = index,
+                             .count = count,
+                             .global_index = index,
+                             .training = true});
   }
   absl::Status Read(const std::vector<Parameter*>& parameters) {
     Op op(engine_, "read");
@@ -217,13 +220,13 @@ TEST_F(EngineTest, PlaceHoldsTheParameterAgainBetweenMicroBatches) {
 TEST_F(EngineTest, TokensWeighAlikeInAllMicroBatches) {
   Add("w");
   LayOut(256);
-  engine_.set_labels(6);
+  engine_.SetLossGradient(/*loss_scale=*/1, 6);
   for (int64_t i = 0; i < 2; ++i) {
     Begin(i, 2);
     EXPECT_EQ(engine_.loss_gradient(), 1.0f / 6);
     engine_.AbandonMicroBatch();
   }
-  engine_.set_loss_scale(0x1p16);
+  engine_.SetLossGradient(0x1p16, 6);
   EXPECT_EQ(engine_.loss_gradient(), 65536.0f / 6);
 }
 
@@ -329,7 +332,7 @@ TEST_F(EngineTest, FrozenParameterNeedsNoGradientAndIsNeverWritten) {
 TEST_F(EngineTest, EvaluationAnnouncesNothing) {
   Parameter& w = Add("w");
   LayOut(256);
-  engine_.BeginMicroBatch(0, 1, 0, /*training=*/false);
+  engine_.BeginMicroBatch({});
   engine_.ExpectBackward(w, true);
   EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 0);
   EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 0);

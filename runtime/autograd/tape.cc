@@ -91,12 +91,9 @@ absl::Status RunBlockBackward(Engine& engine, Tape& nodes, const BlockIds& ids,
 // Runs the block onto a tape of its own.
 absl::StatusOr<Tensor> RunOnto(Engine& engine, Tape& nodes, const Block& block,
                                const Tensor& leaf) {
-  Tape* const outer = engine.tape();
-  engine.set_tape(&nodes);
-  engine.set_in_block(true);
+  Tape* const outer = engine.EnterBlock(&nodes);
   auto output = block(leaf);
-  engine.set_in_block(false);
-  engine.set_tape(outer);
+  engine.LeaveBlock(outer);
   return output;
 }
 
@@ -131,11 +128,9 @@ absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
                                      const Tensor& input, Block block) {
   Engine::ExpectedUses uses;
   CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kForward));
-  Engine::ExpectedUses* outer = engine.CollectCheckpointUses(&uses);
-  engine.set_grad_mode(GradMode::kCheckpoint);
+  engine.CollectCheckpointUses(&uses);
   auto output = block(input);
-  engine.set_grad_mode(GradMode::kRecord);
-  engine.CollectCheckpointUses(outer);
+  engine.CollectCheckpointUses(nullptr);
   if (!output.ok()) return output;
   CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kForwardEnd));
   if (!output->requires_grad()) {

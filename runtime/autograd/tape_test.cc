@@ -24,7 +24,7 @@ class TapeTest : public ::testing::Test {
     layout_ = *layout;
     backend_ = std::make_unique<EagerBackend>(&layout_);
     engine_.SetBackend(backend_.get());
-    engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
+    engine_.BeginMicroBatch({.training = true});
   }
   ~TapeTest() override { engine_.SetBackend(nullptr); }
 
@@ -137,7 +137,7 @@ TEST_F(TapeTest, StartsFromAGivenGradient) {
 TEST_F(TapeTest, NodeWithoutGradientIsSkippedAndItsUsesTakenBack) {
   Parameter& w = engine_.AddParameter("w", {64}, {});
   engine_.SetLayout(&layout_);
-  engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
+  engine_.BeginMicroBatch({.training = true});
   Tape tape(&engine_);
   const Tensor leaf = Make(0), unused = Make(0), loss = Make(0);
   engine_.ExpectBackward(w, /*reads=*/true);
@@ -185,7 +185,7 @@ TEST_F(TapeTest, FailureOfANodeEndsTheWalk) {
 
 TEST_F(TapeTest, CheckpointKeepsTheInputAloneAndRunsTheBlockTwice) {
   Tape tape(&engine_);
-  engine_.set_tape(&tape);
+  engine_.BeginMicroBatch({.training = true, .tape = &tape});
   engine_.set_kept_blocks(std::vector<bool>{});
   std::vector<GradMode> modes;
   Tensor input = Make(2);
@@ -219,8 +219,7 @@ TEST_F(TapeTest, CheckpointKeepsTheInputAloneAndRunsTheBlockTwice) {
 TEST_F(TapeTest, CheckpointKeepsTheBlocksThatItIsToldToKeep) {
   for (const bool nested : {false, true}) {
     Tape tape(&engine_);
-    engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
-    engine_.set_tape(&tape);
+    engine_.BeginMicroBatch({.training = true, .tape = &tape});
     engine_.set_kept_blocks(std::vector<bool>{false, true});
     std::vector<std::string> runs;
     const auto pass = [&](std::string name, const Tensor& in) {
@@ -267,8 +266,7 @@ TEST_F(TapeTest, CheckpointKeepsTheBlocksThatItIsToldToKeep) {
 TEST_F(TapeTest, GradientsOfABlocksInputAreSummedAlikeKeptOrMadeAgain) {
   for (const bool kept : {false, true}) {
     Tape tape(&engine_);
-    engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
-    engine_.set_tape(&tape);
+    engine_.BeginMicroBatch({.training = true, .tape = &tape});
     engine_.set_kept_blocks(std::vector<bool>{kept});
     const Tensor input = Make(2);
     // What a node gives to which tensors.
@@ -306,7 +304,7 @@ TEST_F(TapeTest, CheckpointSimplyRunsTheBlockOutsideOfTraining) {
     return in;
   };
   engine_.set_kept_blocks(std::vector<bool>{});
-  engine_.BeginMicroBatch(0, 1, 0, /*training=*/false);
+  engine_.BeginMicroBatch({});
   ASSERT_TRUE(Checkpoint(engine_, input, block).ok());
   EXPECT_EQ(modes, (std::vector<GradMode>{GradMode::kOff}));
 }

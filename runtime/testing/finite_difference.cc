@@ -98,7 +98,7 @@ class Eager {
   }
 
   absl::Status Train() {
-    engine_.set_labels(labels_);
+    engine_.SetLossGradient(/*loss_scale=*/1, labels_);
     for (int64_t i = 0; i < c_.shape.micro_batches; ++i) {
       CASTOR_RETURN_IF_ERROR(
           RunMicroBatch(engine_, model_, c_.shape, i, i, BatchOf(c_)).status());
@@ -115,13 +115,16 @@ class Eager {
   absl::StatusOr<double> Loss() {
     double sum = 0;
     for (int64_t i = 0; i < c_.shape.micro_batches; ++i) {
-      engine_.BeginMicroBatch(i, c_.shape.micro_batches, i, /*training=*/true);
       Tape tape(&engine_);
-      engine_.set_tape(&tape);
       MicroBatch batch = BatchOf(c_);
       const Shape sizes = {c_.shape.batch, c_.shape.length};
       RowDocuments rows;
-      const absl::Cleanup forgets = [this] { engine_.set_documents(nullptr); };
+      engine_.BeginMicroBatch({.index = i,
+                               .count = c_.shape.micro_batches,
+                               .global_index = i,
+                               .training = true,
+                               .tape = &tape});
+      const absl::Cleanup leaves = [this] { engine_.LeaveMicroBatch(); };
       if (c_.shape.documents) {
         CASTOR_RETURN_IF_ERROR(
             SetDocuments(engine_, c_.shape, std::move(batch.documents), &rows));

@@ -198,14 +198,15 @@ absl::StatusOr<Tensor> RunMicroBatch(
           " tokens and as many targets; one of them has ", data->size()));
     }
   }
-  engine.BeginMicroBatch(index, shape.micro_batches, global_index,
-                         shape.training);
   Tape tape(&engine);
-  engine.set_tape(&tape);
   const Shape sizes = {shape.batch, shape.length};
   RowDocuments rows;
-  // Backward and blocks that are made again use them, too.
-  const absl::Cleanup forgets = [&engine] { engine.set_documents(nullptr); };
+  engine.BeginMicroBatch({.index = index,
+                          .count = shape.micro_batches,
+                          .global_index = global_index,
+                          .training = shape.training,
+                          .tape = &tape});
+  const absl::Cleanup leaves = [&engine] { engine.LeaveMicroBatch(); };
   if (shape.documents) {
     CASTOR_RETURN_IF_ERROR(
         SetDocuments(engine, shape, std::move(batch.documents), &rows));
@@ -235,12 +236,11 @@ absl::StatusOr<Tensor> RunMicroBatch(
   }
   if (with_loss) CASTOR_RETURN_IF_ERROR(with_loss(loss));
   if (shape.training) {
-    engine.set_phase(Phase::kBackward);
+    engine.BeginBackward();
     GradientSink sink;
     CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));
     CASTOR_RETURN_IF_ERROR(engine.EndMicroBatch());
   }
-  engine.set_tape(nullptr);
   return loss;
 }
 
@@ -250,17 +250,12 @@ absl::StatusOr<Tensor> RunPass(Engine& engine, Model& model,
   const int64_t length = static_cast<int64_t>(tokens.size());
   const int64_t first = cache.length();
   CASTOR_RETURN_IF_ERROR(cache.Advance(length));
-  engine.BeginMicroBatch(/*index=*/0, /*count=*/1, /*global_index=*/0,
-                         /*training=*/false);
-  engine.set_cache(&cache, first);
-  absl::StatusOr<Tensor> logits = [&]() -> absl::StatusOr<Tensor> {
-    CASTOR_ASSIGN_OR_RETURN(
-        const Tensor input,
-        engine.Upload("input/tokens", {1, length}, std::move(tokens)));
-    return model.NextLogits(engine, input);
-  }();
-  engine.set_cache(nullptr, 0);
-  return logits;
+  engine.BeginMicroBatch({.cache = &cache, .first_position = first});
+  const absl::Cleanup leaves = [&engine] { engine.LeaveMicroBatch(); };
+  CASTOR_ASSIGN_OR_RETURN(
+      const Tensor input,
+      engine.Upload("input/tokens", {1, length}, std::move(tokens)));
+  return model.NextLogits(engine, input);
 }
 
 absl::Status MeetAttentions(Engine& engine, Model& model,

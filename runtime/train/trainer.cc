@@ -210,7 +210,6 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   float* const own = losses.data() + rank * row;
   Fence arrived = inputs.agreed();
   const double scale = loss_scale();
-  engine_->set_loss_scale(scale);
   engine_->set_kept_blocks(KeptBlocksFor(program));
   absl::Status status = backend_->BeginStep({.trace = &program.trace,
                                              .plan = program.plan,
@@ -243,7 +242,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
       }
       if (!shape.training) return absl::OkStatus();
       CASTOR_ASSIGN_OR_RETURN(const int64_t labels, inputs.Labels());
-      engine_->set_labels(labels);
+      engine_->SetLossGradient(scale, labels);
       return absl::OkStatus();
     };
     const int64_t in_run =
