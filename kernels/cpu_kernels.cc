@@ -17,7 +17,8 @@ struct Cpu {
 }  // namespace
 
 const KernelTable& CpuKernels() {
-  static constexpr KernelTable kTable = MakeKernelTable<Cpu>();
+  static constexpr KernelTable kTable =
+      MakeKernelTable<Cpu>(MakeKernelSizes<Cpu>());
   return kTable;
 }
 

@@ -7,16 +7,17 @@
 //
 // The GPU's table comes with the device (the code that opens a CUDA device
 // passes kernels::cuda::Kernels() to it), so only kernels/cuda links CUDA, and
-// a test can use a table of its own.
+// a test can use a table of its own. What these kernels take
+// (kernels/kernel_sizes.h) is known without CUDA, too.
 #ifndef CASTOR_KERNELS_KERNEL_TABLE_H_
 #define CASTOR_KERNELS_KERNEL_TABLE_H_
 
-#include <cstdint>
 #include <tuple>
 
 #include "absl/status/status.h"
 #include "device/device.h"
 #include "device/gpu_context.h"
+#include "kernels/kernel_sizes.h"
 #include "kernels/operators.h"
 
 namespace castor::kernels {
@@ -25,26 +26,18 @@ namespace castor::kernels {
 template <class Args>
 struct Kernel {
   absl::Status (*run)(const ExecContext&, const Args&) = nullptr;
-  // Null if the kernel takes no workspace.
-  int64_t (*workspace_bytes)(const Args&) = nullptr;
 };
 
-// A kernel takes a workspace if its arguments have a member for it.
-template <class Args>
-concept TakesWorkspace = requires(const Args& args) {
-  args.workspace;
-};
-
-struct KernelTable {
+struct KernelTable : KernelSizes {
   template <class... Args>
-  static std::tuple<Kernel<Args>...> EntriesOf(OperatorList<Args...>);
+  static std::tuple<Kernel<Args>...> KernelsOf(OperatorList<Args...>);
 
   template <class Args>
   constexpr const Kernel<Args>& Get() const {
-    return std::get<Kernel<Args>>(entries);
+    return std::get<Kernel<Args>>(kernels);
   }
 
-  decltype(EntriesOf(Operators())) entries;
+  decltype(KernelsOf(Operators())) kernels;
   // Returns a fault of the device's kernels as a status. Null on the host,
   // whose kernels return their errors.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
@@ -53,26 +46,24 @@ struct KernelTable {
   absl::Status (*load)() = nullptr;
 };
 
-// Makes the table of a device that is described by two static templates:
+// Makes the table of a device that takes `sizes` and is described by a static
+// template:
 //
 //   struct Device {
 //     template <class Args>
 //     static absl::Status Run(const ExecContext& context, const Args& args);
-//     template <class Args>
-//     static int64_t WorkspaceBytes(const Args& args);
 //   };
 template <class Device>
 constexpr KernelTable MakeKernelTable(
+    const KernelSizes& sizes,
     absl::Status (*describe_fault)(const GpuFault&) = nullptr,
     absl::Status (*load)() = nullptr) {
   KernelTable table;
+  static_cast<KernelSizes&>(table) = sizes;
   const auto fill = []<class Args>(Kernel<Args>& kernel) {
     kernel.run = Device::template Run<Args>;
-    if constexpr (TakesWorkspace<Args>) {
-      kernel.workspace_bytes = Device::template WorkspaceBytes<Args>;
-    }
   };
-  std::apply([&](auto&... kernels) { (fill(kernels), ...); }, table.entries);
+  std::apply([&](auto&... kernels) { (fill(kernels), ...); }, table.kernels);
   table.describe_fault = describe_fault;
   table.load = load;
   return table;

@@ -10,6 +10,7 @@ It expects the files that docs/extending.md names (An operator), and makes
 
   :NAME             the arguments and their check (NAME.h, NAME.cc)
   :cpu, :cuda       RunOnCpu (cpu.cc) and RunOnGpu (cuda.cc)
+  :gpu_sizes        GpuWorkspaceBytes (gpu_sizes.cc), for every build
   :program_headers  what these are made of, for other folders' programs, too
   :programs         the GPU's programs (.cu files), compiled by nvcc
   :emulated_programs  the same, compiled by the host's compiler, for tests
@@ -32,6 +33,8 @@ def kernel_operator(
         cpu_deps = [],
         cuda_hdrs = [],
         program_deps = [],
+        gpu_sizes = [],
+        gpu_sizes_deps = [],
         cuda_deps = [],
         programs = None,
         turing = False,
@@ -46,6 +49,9 @@ def kernel_operator(
       cpu_deps: of cpu.cc, besides what all need
       cuda_hdrs: headers of the programs
       program_deps: of these headers, besides kernels/cuda's
+      gpu_sizes: gpu_sizes.cc, and its header where cuda.cc shares one; none for
+        an operator whose kernels take no workspace
+      gpu_sizes_deps: of these, besides what all need
       cuda_deps: of cuda.cc, besides what all need
       programs: .cu files; NAME.cu if not given
       turing: whether these are compiled for compute capability 7.5, too: those
@@ -82,6 +88,18 @@ def kernel_operator(
         ] + cpu_deps,
     )
 
+    # Knows the programs' headers, and launches none of them.
+    cc_library(
+        name = "gpu_sizes",
+        srcs = [src for src in gpu_sizes if src.endswith(".cc")],
+        hdrs = [src for src in gpu_sizes if src.endswith(".h")],
+        visibility = ["//kernels:__subpackages__"],
+        deps = [
+            ":" + name,
+            ":program_headers",
+        ] + gpu_sizes_deps,
+    )
+
     # Links neither programs nor Gemm: //kernels/cuda says who does.
     cc_library(
         name = "cuda",
@@ -89,6 +107,7 @@ def kernel_operator(
         visibility = ["//kernels:__subpackages__"],
         deps = [
             ":" + name,
+            ":gpu_sizes",
             ":program_headers",
             "//base:dtype",
             "//base:status_macros",

@@ -15,7 +15,8 @@
 //     absl::Status RunOnCpu(const ExecContext& context) const;
 //     absl::Status RunOnGpu(const ExecContext& context) const;
 //
-//     // Only if there is a member `workspace`: its size in bytes.
+//     // Only if there is a member `workspace`: its size in bytes. The first is
+//     // in cpu.cc; the second in gpu_sizes.cc, which every build has.
 //     int64_t CpuWorkspaceBytes() const;
 //     int64_t GpuWorkspaceBytes() const;
 //

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "device/device.h"
 #include "device/gpu_context.h"
+#include "kernels/kernel_sizes.h"
 #include "kernels/kernel_table.h"
 
 namespace castor::kernels {
@@ -33,12 +34,12 @@ absl::Status Run(const ExecContext& context, const Args& args) {
 }
 
 // Returns the bytes of workspace that the kernel takes for these arguments, by
-// the GPU's table `gpu`, or by the host's if null. May be called before there
+// the GPU's sizes `gpu`, or by the host's if null. May be called before there
 // is a device, with null operands.
 template <TakesWorkspace Args>
-int64_t WorkspaceBytes(const KernelTable* gpu, const Args& args) {
-  const KernelTable& table = gpu != nullptr ? *gpu : CpuKernels();
-  return table.Get<Args>().workspace_bytes(args);
+int64_t WorkspaceBytes(const KernelSizes* gpu, const Args& args) {
+  const KernelSizes& sizes = gpu != nullptr ? *gpu : CpuKernels();
+  return sizes.SizeOf<Args>().workspace_bytes(args);
 }
 
 }  // namespace castor::kernels

@@ -5,18 +5,14 @@
 #include "base/status_macros.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/runtime_api.h"
+#include "kernels/cuda/sizes.h"
 #include "run/gpu_kernels.h"
 
 namespace castor {
 
-absl::StatusOr<Gpu> GpuElsewhere() {
+Gpu GpuElsewhere() {
   Gpu gpu;
-  gpu.kernels = GpuKernelsOfThisBuild();
-  if (gpu.kernels == nullptr) {
-    return absl::FailedPreconditionError(
-        "this program was built without the GPU's kernels: build it where "
-        "nvcc is (./run.sh --cuda)");
-  }
+  gpu.sizes = kernels::cuda::Sizes();
   return gpu;
 }
 
@@ -28,7 +24,14 @@ absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank) {
 absl::StatusOr<Gpu> FindGpu(int local_rank, int least_capability) {
   CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
   CASTOR_ASSIGN_OR_RETURN(const int ordinal, GpuOfRank(*api, local_rank));
-  CASTOR_ASSIGN_OR_RETURN(Gpu gpu, GpuElsewhere());
+  Gpu gpu;
+  gpu.kernels = GpuKernelsOfThisBuild();
+  if (gpu.kernels == nullptr) {
+    return absl::FailedPreconditionError(
+        "this program was built without the GPU's kernels: build it where "
+        "nvcc is (./run.sh --cuda)");
+  }
+  gpu.sizes = gpu.kernels;
   gpu.api = api;
   gpu.ordinal = ordinal;
   CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));

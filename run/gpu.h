@@ -12,6 +12,7 @@
 #include "device/cuda/api.h"
 #include "device/cuda/gpu.h"
 #include "device/device.h"
+#include "kernels/kernel_sizes.h"
 #include "kernels/kernel_table.h"
 
 namespace castor {
@@ -19,6 +20,9 @@ namespace castor {
 struct Gpu {
   cuda::Api* api = nullptr;
   const kernels::KernelTable* kernels = nullptr;
+  // What the kernels take: the table's or, of a GPU that is not here, the same
+  // from a build that may have no table.
+  const kernels::KernelSizes* sizes = nullptr;
   int ordinal = 0;  // among those that this process sees
   cuda::GpuProperties properties;
   cuda::GpuMemory memory;
@@ -36,9 +40,8 @@ absl::StatusOr<Gpu> FindGpu(int local_rank,
                             int least_capability = kAllOperators);
 absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank);
 
-// A GPU that is not here, to plan for: all that a plan needs of it is this
-// build's kernels. FailedPrecondition: this build has none.
-absl::StatusOr<Gpu> GpuElsewhere();
+// A GPU that is not here, to plan for: `sizes` is all that a plan needs of it.
+Gpu GpuElsewhere();
 
 // What opens it, with an arena of so many bytes and so many threads of the
 // host's compute stream. `compute_stream`: see CudaDeviceOptions.

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "base/with_type.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/sizes.h"
 #include "kernels/testing/guarded_buffer.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
@@ -76,6 +79,41 @@ TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
       EXPECT_EQ(run->state_sha256, first->state_sha256);
       EXPECT_EQ(run->losses, first->losses);
     }
+  }
+}
+
+// A plan made where there is no nvcc has the sizes alone: all kernels' sizes
+// are those of the table that launches them, and a run that was planned with
+// them needs the same bytes.
+TEST(EmulatedGpu, TakesTheBytesThatAnyBuildPlans) {
+  const kernels::KernelSizes& planned = *kernels::cuda::Sizes();
+  const kernels::KernelSizes& launched = *kernels::cuda::Kernels();
+  const auto expect_equal = [&]<class Args>(
+                                const kernels::KernelSize<Args>& size) {
+    EXPECT_EQ(size.workspace_bytes, launched.SizeOf<Args>().workspace_bytes);
+  };
+  std::apply([&](const auto&... sizes) { (expect_equal(sizes), ...); },
+             planned.sizes);
+  for (DType dtype : kAllTypes) {
+    TrainingCase c = OnTestMachine(Small(FindPolicy("auto"), dtype));
+    c.steps = 2;
+    auto run = RunTraining(c);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const AdmissionReport of_table = run->admission;
+    c.options.gpu_sizes = &planned;
+    c.options.memory.device_bytes = of_table.smallest_device_budget_bytes;
+    run = RunTraining(c);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+    EXPECT_EQ(run->admission.smallest_device_budget_bytes,
+              of_table.smallest_device_budget_bytes);
+    EXPECT_EQ(run->admission.unmanaged_device_bytes,
+              of_table.unmanaged_device_bytes);
+    // The host's kernels take other bytes, so that the two are told apart.
+    const auto host = RunTraining(Small(FindPolicy("auto"), dtype));
+    ASSERT_TRUE(host.ok()) << host.status();
+    EXPECT_NE(host->admission.unmanaged_device_bytes,
+              of_table.unmanaged_device_bytes);
   }
 }
 

@@ -69,7 +69,8 @@ absl::Status DescribeFault(const GpuFault& fault) {
 
 const kernels::KernelTable* FakeGpuKernels() {
   static constexpr kernels::KernelTable kTable =
-      kernels::MakeKernelTable<FakeGpu>(DescribeFault);
+      kernels::MakeKernelTable<FakeGpu>(kernels::MakeKernelSizes<FakeGpu>(),
+                                        DescribeFault);
   return &kTable;
 }
 

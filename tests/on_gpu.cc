@@ -9,7 +9,7 @@ namespace castor::testing {
 
 TrainingCase OnGpu(TrainingCase c, cuda::Api* api,
                    const kernels::KernelTable* kernels) {
-  c.options.gpu_kernels = kernels;
+  c.options.gpu_sizes = kernels;
   c.options.open_device =
       [api, kernels](
           int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {

@@ -56,7 +56,7 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
     options->memory.device_bytes = gpu.memory.usable_bytes();
   }
   options->memory.device_has_own_memory = true;
-  options->gpu_kernels = gpu.kernels;
+  options->gpu_sizes = gpu.sizes;
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
   options->open_device = OpenerOf(gpu, options->threads);

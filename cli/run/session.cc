@@ -130,12 +130,10 @@ absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
                                          const Session::Options& options) {
   if (config.device.type != DeviceType::kCuda) return std::nullopt;
   const bool budget = config.memory.device_memory < kUnlimitedBytes;
-  absl::StatusOr<Gpu> gpu = options.admit_only && budget
-                                ? GpuElsewhere()
-                                : FindGpu(options.local_rank);
+  if (options.admit_only && budget) return GpuElsewhere();
+  absl::StatusOr<Gpu> gpu = FindGpu(options.local_rank);
   if (gpu.ok()) return *std::move(gpu);
-  const bool plan = options.admit_only && !budget;
-  return Annotate(plan ? "device.type: \"cuda\" (to plan for a GPU that is not "
+  return Annotate(options.admit_only ? "device.type: \"cuda\" (to plan for a GPU that is not "
                          "here, give memory.device_memory)"
                        : "device.type: \"cuda\" ({\"type\": \"host\"} needs "
                          "none)",

@@ -1,17 +1,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <type_traits>
 
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "base/with_type.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/backward_program.h"
 #include "kernels/attention/delta_program.h"
-#include "kernels/attention/forward_program.h"
-#include "kernels/attention/mma_backward_program.h"
-#include "kernels/attention/mma_forward_program.h"
+#include "kernels/attention/gpu_sizes.h"
 #include "kernels/attention/ranges_program.h"
 #include "kernels/cuda/launch_status.h"
 #include "kernels/dropout/dropout.h"
@@ -53,38 +49,6 @@ AttentionOperands<T> Operands(const Args& args,
           .v = static_cast<const T*>(args.v)};
 }
 
-int64_t Rows(const AttentionShape& shape) {
-  return shape.batch * shape.heads * shape.positions;
-}
-
-// fp32 in fp32; 16-bit types on the matrix units.
-template <class T, int kD, bool kDrops>
-using AttentionForwardOf =
-    std::conditional_t<std::is_same_v<T, float>, AttentionForwardProgram<kD>,
-                       AttentionMmaForwardProgram<T, kD, kDrops>>;
-template <class T, int kD, bool kDrops>
-using AttentionBackwardOf =
-    std::conditional_t<std::is_same_v<T, float>, AttentionBackwardProgram<kD>,
-                       AttentionMmaBackwardProgram<T, kD, kDrops>>;
-
-// Calls f with the least head size that programs are made for, and with whether
-// they drop, as constants.
-template <class F>
-auto WithProgram(const AttentionShape& shape, const F& f) {
-  const auto with_size = [&](auto drops) {
-    if (shape.head_size <= 64) {
-      return f(std::integral_constant<int, 64>(), drops);
-    }
-    if (shape.head_size <= 128) {
-      return f(std::integral_constant<int, 128>(), drops);
-    }
-    static_assert(kMaxGpuHeadSize == 256);
-    return f(std::integral_constant<int, kMaxGpuHeadSize>(), drops);
-  };
-  return shape.dropout > 0 ? with_size(std::true_type())
-                           : with_size(std::false_type());
-}
-
 template <class T, class Program>
 absl::Status Forward(const ExecContext& context,
                      const AttentionForwardArgs& args) {
@@ -96,13 +60,6 @@ absl::Status Forward(const ExecContext& context,
                         .batch_heads = batch_heads,
                         .out = static_cast<T*>(args.out),
                         .lse = args.lse});
-}
-
-// Whether a single query's keys are looked at in ranges. What there is room for
-// decides, since a key-value cache's passes must need the same workspace.
-bool InRanges(const AttentionShape& filled) {
-  return filled.positions == 1 && filled.dropout == 0 &&
-         filled.key_rows > kRangeKeys;
 }
 
 template <class T>
@@ -129,42 +86,10 @@ absl::Status ForwardInRanges(const ExecContext& context,
 // other things: an A100's has 40 MB.
 constexpr int64_t kMostSumsAtOnce = int64_t{4} << 20;
 
-// The backward pass's workspace: delta, dq's sums, the counters of turns.
-struct BackwardWorkspace {
-  int64_t delta_bytes, sums_bytes, counters_of_head, counters;
-  int64_t steps;
-
-  template <class Program>
-  static BackwardWorkspace Of(const AttentionShape& filled) {
-    const int64_t heads = filled.batch * filled.heads;
-    const int64_t steps = CeilDiv(filled.positions, Program::kStep);
-    const int64_t parts = steps * Program::kParts;
-    const int64_t sums =
-        filled.keys <= Program::kRows ? 0 : parts * Program::kStepSums;
-    return {.delta_bytes = CeilDiv(heads * filled.positions, 4) * 16,
-            .sums_bytes = heads * sums * int64_t{sizeof(float)},
-            .counters_of_head = parts * Program::kWarps,
-            .counters = heads * parts * Program::kWarps,
-            .steps = steps};
-  }
-  int64_t bytes() const {
-    return delta_bytes + sums_bytes +
-           (counters + 1) * int64_t{sizeof(uint32_t)};
-  }
-  float* sums(void* workspace) const {
-    return reinterpret_cast<float*>(static_cast<char*>(workspace) +
-                                    delta_bytes);
-  }
-  uint32_t* first_counter(void* workspace) const {
-    return reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) +
-                                       delta_bytes + sums_bytes);
-  }
-};
-
 template <class T, class Program>
 absl::Status Gradients(const ExecContext& context,
                        const AttentionBackwardArgs& args,
-                       const BackwardWorkspace& workspace) {
+                       const AttentionWorkspace& workspace) {
   const AttentionOperands<T> of =
       Operands<T>(args, {args.dout, args.dq, args.dk, args.dv});
   const int64_t batch_heads = args.shape.batch * of.kv_heads;
@@ -197,7 +122,7 @@ absl::Status Gradients(const ExecContext& context,
 template <class T>
 absl::Status Delta(const ExecContext& context,
                    const AttentionBackwardArgs& args,
-                   const BackwardWorkspace& workspace) {
+                   const AttentionWorkspace& workspace) {
   using Program = AttentionDeltaProgram<T>;
   const AttentionOperands<T> of = Operands<T>(args, {args.out, args.dout});
   // Without queries, too, counters must be cleared.
@@ -219,33 +144,16 @@ absl::Status Delta(const ExecContext& context,
 }  // namespace
 }  // namespace cuda
 
-// AttentionRanges.
-int64_t AttentionForwardArgs::GpuWorkspaceBytes() const {
-  const AttentionShape filled = shape.Filled();
-  if (!cuda::InRanges(filled)) return 0;
-  return cuda::Rows(filled) * CeilDiv(filled.key_rows, cuda::kRangeKeys) *
-         (filled.head_size + 2) * static_cast<int64_t>(sizeof(float));
-}
-
 absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
   if (shape.heads == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
-    if (cuda::InRanges(shape.Filled())) {
+    if (cuda::AttentionInRanges(shape.Filled())) {
       return cuda::ForwardInRanges<T>(context, *this);
     }
-    return cuda::WithProgram(shape, [&](auto size, auto drops) {
+    return cuda::WithAttentionProgram(shape, [&](auto size, auto drops) {
       return cuda::Forward<T, cuda::AttentionForwardOf<T, size, drops>>(context,
                                                                         *this);
-    });
-  });
-}
-
-int64_t AttentionBackwardArgs::GpuWorkspaceBytes() const {
-  return WithType(shape.dtype, [&]<class T>(T) {
-    return cuda::WithProgram(shape, [&](auto size, auto drops) {
-      using Program = cuda::AttentionBackwardOf<T, size, drops>;
-      return cuda::BackwardWorkspace::Of<Program>(shape.Filled()).bytes();
     });
   });
 }
@@ -255,9 +163,9 @@ absl::Status AttentionBackwardArgs::RunOnGpu(const ExecContext& context) const {
   const AttentionShape filled = shape.Filled();
   if (filled.heads == 0 || filled.keys == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
-    return cuda::WithProgram(shape, [&](auto size, auto drops) {
+    return cuda::WithAttentionProgram(shape, [&](auto size, auto drops) {
       using Program = cuda::AttentionBackwardOf<T, size, drops>;
-      const auto at = cuda::BackwardWorkspace::Of<Program>(filled);
+      const auto at = cuda::AttentionWorkspace::Of<Program>(filled);
       CASTOR_RETURN_IF_ERROR(cuda::Delta<T>(context, *this, at));
       return cuda::Gradients<T, Program>(context, *this, at);
     });

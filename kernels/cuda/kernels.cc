@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/fault_code.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/sizes.h"
 
 namespace castor::kernels::cuda {
 namespace {
@@ -14,10 +15,6 @@ struct Gpu {
   template <class Args>
   static absl::Status Run(const ExecContext& context, const Args& args) {
     return args.RunOnGpu(context);
-  }
-  template <class Args>
-  static int64_t WorkspaceBytes(const Args& args) {
-    return args.GpuWorkspaceBytes();
   }
 };
 
@@ -40,9 +37,9 @@ absl::Status DescribeAny(OperatorList<Args...>, const GpuFault& fault) {
 }  // namespace
 
 const KernelTable* Kernels() {
-  static constexpr KernelTable kTable =
-      MakeKernelTable<Gpu>(DescribeFault, LoadKernels);
-  return &kTable;
+  static const KernelTable table =
+      MakeKernelTable<Gpu>(*Sizes(), DescribeFault, LoadKernels);
+  return &table;
 }
 
 absl::Status LoadKernels() {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/launch_status.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/embedding/embedding_program.h"
+#include "kernels/embedding/gpu_sizes.h"
 
 namespace castor::kernels {
 namespace cuda {
@@ -28,14 +29,11 @@ absl::Status Forward(const ExecContext& context,
                     .fault = FaultOf<EmbeddingForwardArgs>(*context.gpu)});
 }
 
-// One of the two arrays of keys that positions are sorted in.
-int64_t KeysBytes(int64_t rows) { return RoundUp(rows * 8, 256); }
-
 // The sorted keys, in one of the workspace's arrays.
 absl::StatusOr<const uint64_t*> SortTokens(const ExecContext& context,
                                            const EmbeddingBackwardArgs& args) {
   auto* keys = static_cast<uint64_t*>(args.workspace);
-  auto* other = keys + KeysBytes(args.rows) / 8;
+  auto* other = keys + EmbeddingKeysBytes(args.rows) / 8;
   CASTOR_RETURN_IF_ERROR(
       Launch(context, "EmbeddingBackward (sort)",
              CeilDiv(args.rows, SortTokensProgram::kSorted),
@@ -86,10 +84,6 @@ absl::Status Backward(const ExecContext& context,
 absl::Status EmbeddingForwardArgs::RunOnGpu(const ExecContext& context) const {
   return WithType(dtype,
                   [&]<class T>(T) { return cuda::Forward<T>(context, *this); });
-}
-
-int64_t EmbeddingBackwardArgs::GpuWorkspaceBytes() const {
-  return 2 * cuda::KeysBytes(rows);
 }
 
 absl::Status EmbeddingBackwardArgs::RunOnGpu(const ExecContext& context) const {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/fault_code.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch_status.h"
+#include "kernels/head_loss/gpu_sizes.h"
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/head_loss/head_loss_program.h"
 #include "kernels/matmul/matmul.h"
@@ -17,91 +18,6 @@ namespace cuda {
 namespace {
 
 using cpu::Offset;
-
-constexpr int64_t kBlock = 256;  // bytes that parts of the workspace start at
-
-// A tile of logits in fp32 is [N, W]. W, and so the order in which dx is
-// summed, follows from the shape alone.
-//
-// Forward's have 32 MiB, which the larger GPUs' L2 caches hold until their rows
-// are summed; more would not spare anything.
-constexpr int64_t kForwardTileBytes = int64_t{32} << 20;
-
-int64_t ForwardColumns(const HeadLossShape& shape) {
-  constexpr int64_t kWidest = 16384;
-  const int64_t fits = kForwardTileBytes / 4 / std::max<int64_t>(1, shape.rows);
-  return std::min(shape.vocabulary,
-                  std::clamp(fits / kHeadSegment * kHeadSegment,
-                             int64_t{kHeadSegment}, kWidest));
-}
-
-// Backward reads and writes dx in fp32 once a tile: 8 N C bytes, beside some 14
-// N W that the tile itself takes. So tiles have at least those 32 MiB and grow
-// to W = 4 C, where dx is an eighth of the bytes, and the tile 16 bytes for
-// each element of x. A layer as wide as x takes some 44 for its own backward
-// pass where activations are computed again, so that the head is not what sets
-// such a run's smallest budget; where all layers' are kept, it adds half a
-// layer's. At most 256 MiB, unless W would be less than 2048, with which a
-// vocabulary of 50,000 is 25 tiles.
-int64_t BackwardColumns(const HeadLossShape& shape) {
-  constexpr int64_t kMostBytes = int64_t{256} << 20;
-  constexpr int64_t kEnough = 2048;
-  constexpr int64_t kNarrowest = 256;
-  constexpr int64_t kWidest = 16384;
-  constexpr int64_t kRound = HeadGradientProgram<float>::kRound;
-  const int64_t column_bytes = 4 * std::max<int64_t>(1, shape.rows);
-  const int64_t wanted =
-      std::max(kForwardTileBytes / column_bytes,
-               std::min(4 * shape.channels,
-                        std::max(kEnough, kMostBytes / column_bytes)));
-  const int64_t step = wanted >= kRound ? kRound : 128;
-  return std::min(shape.vocabulary,
-                  std::clamp(wanted / step * step, kNarrowest, kWidest));
-}
-
-// The workspaces, part after part.
-struct Layout {
-  Layout(const HeadLossShape& shape, int64_t columns)
-      : rows(std::max<int64_t>(0, shape.rows)),
-        columns(columns),
-        ld(RoundUp(columns, 8)) {}
-
-  int64_t Take(int64_t bytes) {
-    const int64_t at = size;
-    size += RoundUp(bytes, kBlock);
-    return at;
-  }
-
-  int64_t rows, columns;
-  int64_t ld;  // floats between rows of logits: 32-byte steps
-  int64_t size = 0;
-};
-
-struct ForwardLayout : Layout {
-  explicit ForwardLayout(const HeadLossShape& shape)
-      : Layout(shape, ForwardColumns(shape)),
-        segments(CeilDiv(shape.vocabulary, kHeadSegment)) {
-    sum = Take(segments * rows * 4);
-    max = Take(segments * rows * 4);
-    target = Take(rows * 4);
-    logits = Take(rows * ld * 4);
-    gemm = Take(GemmWorkspaceBytes(rows, columns));
-  }
-  int64_t segments;  // of a row
-  int64_t sum, max, target, logits, gemm;
-};
-
-struct BackwardLayout : Layout {
-  explicit BackwardLayout(const HeadLossShape& shape)
-      : Layout(shape, BackwardColumns(shape)) {
-    logits = Take(rows * ld * 4);
-    if (shape.dtype != DType::kFloat32) dx = Take(rows * shape.channels * 4);
-    gemm = Take(std::max({GemmWorkspaceBytes(rows, columns),
-                          GemmWorkspaceBytes(rows, shape.channels),
-                          GemmWorkspaceBytes(columns, shape.channels)}));
-  }
-  int64_t logits, dx = 0, gemm;
-};
 
 char* At(void* workspace, int64_t offset) {
   return static_cast<char*>(workspace) + offset;
@@ -129,7 +45,7 @@ absl::Status FormLogits(const ExecContext& context, const HeadLossShape& shape,
 
 absl::Status AddTile(const ExecContext& context,
                      const HeadLossBackwardArgs& args,
-                     const BackwardLayout& layout, int64_t begin,
+                     const HeadBackwardLayout& layout, int64_t begin,
                      int64_t columns) {
   const HeadLossShape& shape = args.shape;
   const DType dtype = shape.dtype;
@@ -175,7 +91,7 @@ absl::Status AddTile(const ExecContext& context,
 template <class T>
 absl::Status Gradients(const ExecContext& context,
                        const HeadLossBackwardArgs& args,
-                       const BackwardLayout& layout, int64_t begin,
+                       const HeadBackwardLayout& layout, int64_t begin,
                        int64_t columns) {
   return Launch(
       context, "HeadLossBackward (gradients)",
@@ -196,7 +112,7 @@ absl::Status Gradients(const ExecContext& context,
 absl::Status Forward(const ExecContext& context,
                      const HeadLossForwardArgs& args) {
   const HeadLossShape& shape = args.shape;
-  const ForwardLayout layout(shape);
+  const HeadForwardLayout layout(shape);
   const HeadSegments segments = {
       .max = reinterpret_cast<float*>(At(args.workspace, layout.max)),
       .sum = reinterpret_cast<float*>(At(args.workspace, layout.sum)),
@@ -252,7 +168,7 @@ absl::Status Forward(const ExecContext& context,
 absl::Status Backward(const ExecContext& context,
                       const HeadLossBackwardArgs& args) {
   const HeadLossShape& shape = args.shape;
-  const BackwardLayout layout(shape);
+  const HeadBackwardLayout layout(shape);
   if (shape.rows == 0) {
     if (args.dw == nullptr || args.accumulate_dw) return absl::OkStatus();
     // A product of depth 0.
@@ -291,16 +207,8 @@ absl::Status Backward(const ExecContext& context,
 }  // namespace
 }  // namespace cuda
 
-int64_t HeadLossForwardArgs::GpuWorkspaceBytes() const {
-  return cuda::ForwardLayout(shape).size;
-}
-
 absl::Status HeadLossForwardArgs::RunOnGpu(const ExecContext& context) const {
   return cuda::Forward(context, *this);
-}
-
-int64_t HeadLossBackwardArgs::GpuWorkspaceBytes() const {
-  return cuda::BackwardLayout(shape).size;
 }
 
 absl::Status HeadLossBackwardArgs::RunOnGpu(const ExecContext& context) const {

@@ -48,8 +48,4 @@ absl::Status MatmulArgs::RunOnGpu(const ExecContext& context) const {
                               .workspace = workspace});
 }
 
-int64_t MatmulArgs::GpuWorkspaceBytes() const {
-  return cuda::GemmWorkspaceBytes(m, n);
-}
-
 }  // namespace castor::kernels

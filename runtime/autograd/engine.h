@@ -35,7 +35,7 @@
 namespace castor {
 
 namespace kernels {
-struct KernelTable;  // kernels/kernel_table.h
+struct KernelSizes;  // kernels/kernel_sizes.h
 }  // namespace kernels
 
 class KeyValueCache;
@@ -167,9 +167,10 @@ class Engine {
     in_block_ = false;
     context_.tape = outer;
   }
-  // What operators will run on, where that is a GPU; null: on the host.
-  const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
-  void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
+  // What operators' kernels will take, where they run on a GPU; null: they run
+  // on the host.
+  const kernels::KernelSizes* gpu_sizes() const { return gpu_sizes_; }
+  void set_gpu_sizes(const kernels::KernelSizes* gpu) { gpu_sizes_ = gpu; }
   // `loss_scale`: what all gradients are multiplied by (fp16; loss_scaler.h).
   // `labels`: the labelled tokens of the whole batch, of all micro batches of
   // the step on all ranks. Known before the step's first backward pass.
@@ -258,7 +259,7 @@ class Engine {
 
   MicroBatchContext context_;
   float loss_gradient_ = 1;
-  const kernels::KernelTable* gpu_kernels_ = nullptr;
+  const kernels::KernelSizes* gpu_sizes_ = nullptr;
   Phase phase_ = Phase::kForward;
   GradMode grad_mode_ = GradMode::kOff;
   const RowDocuments* documents_ = nullptr;

@@ -119,7 +119,7 @@ absl::Status Backward(Engine& engine, const AttentionShape& shape,
     gradients.slots[i] = op.Output(x.tensors[i].shape(), x.tensors[i].dtype());
   }
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
-      engine.gpu_kernels(), AttentionBackwardArgs{.shape = shape}));
+      engine.gpu_sizes(), AttentionBackwardArgs{.shape = shape}));
   op.Cost(Flops(shape, 5), 2.0 * x.Bytes());
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
@@ -149,7 +149,7 @@ absl::Status Backward(Engine& engine, const AttentionShape& shape,
 absl::Status CheckShape(const Engine& engine, const AttentionShape& shape,
                         const Operands& x, absl::string_view site) {
   absl::Status status = kernels::CheckAttentionShape(shape);
-  if (engine.gpu_kernels() != nullptr) {
+  if (engine.gpu_sizes() != nullptr) {
     status.Update(kernels::CheckAttentionShapeOnGpu(shape));
   }
   if (engine.documents() != nullptr) {
@@ -239,7 +239,7 @@ absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
   const int lse =
       op.Output({shape.batch, shape.heads, shape.positions}, DType::kFloat32);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
-      engine.gpu_kernels(), AttentionForwardArgs{.shape = shape}));
+      engine.gpu_sizes(), AttentionForwardArgs{.shape = shape}));
   op.Cost(Flops(shape, 2), x.Bytes());
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {

@@ -177,7 +177,7 @@ TEST(Attention, DryPassRefusesHeadsThatAGpuDoesNotTake) {
     c.make = [make = c.make]() -> LossFunction {
       return [loss = make()](Engine& engine, const Tensor& tokens,
                              const Tensor& targets) {
-        engine.set_gpu_kernels(&kernels::CpuKernels());
+        engine.set_gpu_sizes(&kernels::CpuKernels());
         return loss(engine, tokens, targets);
       };
     };

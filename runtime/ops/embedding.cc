@@ -84,7 +84,7 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
           const int in_dy = op.Read(dy);
           const Op::GradientSlot dtable = op.WriteGradient(table);
           const int workspace = op.Workspace(kernels::WorkspaceBytes(
-              engine.gpu_kernels(),
+              engine.gpu_sizes(),
               kernels::EmbeddingBackwardArgs{.rows = rows}));
           op.Cost(0, (1.0 * rows + vocabulary) * channels * SizeOf(dtype));
           CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,

@@ -23,7 +23,7 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   const int dx = needs_dx ? op.Output(x.shape(), shape.dtype) : -1;
   const Op::GradientSlot dw = op.ReadAndWriteGradient(w);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
-      engine.gpu_kernels(), kernels::HeadLossBackwardArgs{.shape = shape}));
+      engine.gpu_sizes(), kernels::HeadLossBackwardArgs{.shape = shape}));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
           2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   const float loss_grad = engine.loss_gradient();
@@ -71,7 +71,7 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int loss = op.Output(counts ? Shape{2} : Shape{1}, DType::kFloat32);
   const int lse = op.Output({shape.rows}, DType::kFloat32);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
-      engine.gpu_kernels(), kernels::HeadLossForwardArgs{.shape = shape}));
+      engine.gpu_sizes(), kernels::HeadLossForwardArgs{.shape = shape}));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
           1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(

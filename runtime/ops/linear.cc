@@ -79,7 +79,7 @@ absl::StatusOr<Tensor> BackwardInput(Engine& engine, const Sizes& s,
   MatmulSlots slots = {.a = op.Read(dy), .b = op.Read(w)};
   slots.c = op.Output(x_shape, s.dtype);
   slots.workspace =
-      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_sizes(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   return op.output(slots.c);
 }
@@ -104,7 +104,7 @@ absl::Status BackwardWeight(Engine& engine, const Sizes& s, const Tensor& x,
   slots.c = dw.slot;
   args.accumulate = dw.accumulate;
   slots.workspace =
-      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_sizes(), args));
   return RunMatmul(op, args, slots);
 }
 
@@ -155,7 +155,7 @@ absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
                                       : Shape{s.n, s.o},
                 s.dtype);
   slots.workspace =
-      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_sizes(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   Tensor y = op.output(slots.c);
 

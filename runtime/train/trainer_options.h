@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "device/device.h"
-#include "kernels/kernel_table.h"
+#include "kernels/kernel_sizes.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/planner/planner.h"
@@ -66,8 +66,8 @@ struct TrainerOptions {
   // Called once, when the run is admitted, with the arena's size.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
       open_device;
-  // What that device computes with; null: the host's kernels.
-  const kernels::KernelTable* gpu_kernels = nullptr;
+  // What its kernels take, where it is a GPU; null: what the host's take.
+  const kernels::KernelSizes* gpu_sizes = nullptr;
   // Its speeds until the warm-up has measured them; null: those of threads.
   std::optional<Roofline> roofline;
   ActivationCheckpointing activation_checkpointing =

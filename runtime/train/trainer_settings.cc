@@ -31,7 +31,7 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   const auto& [shape, other_lengths, ranks, eval_batch, eval_length, optimizer,
                weight_decay, lr_factor, loss_scale, max_skipped_steps,
                learning_rate, memory, threads, bus_bytes_per_s, open_device,
-               gpu_kernels, roofline, activation_checkpointing, admit_only,
+               gpu_sizes, roofline, activation_checkpointing, admit_only,
                stop, planning, scribble_freed_memory] = options;
   // The trainer fills in micro batches, each parameter's numbers, and the
   // engine's seed.
@@ -61,7 +61,7 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
       {"loss_scale", LossScaleSettings(loss_scale)},
       {"memory", std::move(memory_settings)},
       {"device",
-       {{"type", gpu_kernels == nullptr ? "host" : "cuda"},
+       {{"type", gpu_sizes == nullptr ? "host" : "cuda"},
         {"bus_bytes_per_s", bus_bytes_per_s}}},
   };
   settings.update(PlanningSettings(planning));

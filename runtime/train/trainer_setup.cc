@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   }
   CASTOR_RETURN_IF_ERROR(CheckRanksOf(options));
   options.shape.micro_batches /= options.ranks.world_size;
-  engine->set_gpu_kernels(options.gpu_kernels);
+  engine->set_gpu_sizes(options.gpu_sizes);
   std::unique_ptr<Trainer> trainer(
       new Trainer(engine, model, std::move(options)));
   const absl::Status built = trainer->Build(refused);
