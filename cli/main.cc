@@ -358,6 +358,18 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
                    "as a launcher started, else 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
+  MachineArguments& machine = plan->machine;
+  AddText(command, "--gpu", &machine.gpu, "NAME",
+          "on this GPU, which need not be here: 4090, a100-80, h100-sxm ... "
+          "(docs/planning.md)");
+  AddText(command, "--ram", &machine.ram, "SIZE",
+          "on a machine with so much memory: 64GiB");
+  AddText(command, "--host", &machine.host, "NAME",
+          "with --gpu: what stands beside it: desktop (the default), "
+          "desktop-ddr4, server, server-ddr5");
+  AddText(command, "--machine", &machine.file, "FILE",
+          "with --gpu: more GPUs and hosts, in the form of "
+          "device/machines/machines.json");
 }
 
 void AddExport(CLI::App* command, ExportArguments* exported) {

@@ -252,7 +252,7 @@ class ClientRun final : public ObservedRun {
 
   explicit ClientRun(ClientOptions options)
       : options_(std::move(options)),
-        planner_(&options_.planning, options_.bus_bytes_per_s) {}
+        planner_(&options_.planning, BusOf(options_.bus_bytes_per_s)) {}
   // Sizes and places, and whether budgets do for what is always there.
   absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);

@@ -35,16 +35,9 @@ absl::StatusOr<Gpu> FindGpu(int local_rank, int least_capability) {
   gpu.api = api;
   gpu.ordinal = ordinal;
   CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
-  if (gpu.properties.compute_capability < least_capability) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the ", gpu.properties.name, " has compute capability ",
-        gpu.properties.compute_capability / 10, ".",
-        gpu.properties.compute_capability % 10, "; this needs ",
-        least_capability / 10, ".", least_capability % 10, " or later",
-        least_capability == kAllOperators
-            ? ", and Castor's engine for PyTorch 7.5"
-            : ""));
-  }
+  CASTOR_RETURN_IF_ERROR(CheckCapability(gpu.properties.name,
+                                         gpu.properties.compute_capability,
+                                         least_capability));
   if (gpu.properties.compute_capability < OldestCapabilityOfThisBuild()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "this program was built without code for the ", gpu.properties.name,
@@ -54,6 +47,18 @@ absl::StatusOr<Gpu> FindGpu(int local_rank, int least_capability) {
   CASTOR_ASSIGN_OR_RETURN(
       gpu.memory, cuda::MeasureMemory(gpu.api, gpu.ordinal, gpu.kernels->load));
   return gpu;
+}
+
+absl::Status CheckCapability(absl::string_view name, int capability,
+                             int least_capability) {
+  if (capability >= least_capability) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the ", name, " has compute capability ", capability / 10,
+                   ".", capability % 10, "; this needs ", least_capability / 10,
+                   ".", least_capability % 10, " or later",
+                   least_capability == kAllOperators
+                       ? ", and Castor's engine for PyTorch 7.5"
+                       : ""));
 }
 
 std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>

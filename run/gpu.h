@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "device/cuda/api.h"
 #include "device/cuda/gpu.h"
 #include "device/device.h"
@@ -42,6 +43,16 @@ absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank);
 
 // A GPU that is not here, to plan for: `sizes` is all that a plan needs of it.
 Gpu GpuElsewhere();
+
+// What several GPUs need beside their runs: buffers of NCCL's channels, most of
+// them made when parts first move. Kept until several GPUs have shown what it
+// is.
+inline constexpr int64_t kNcclBytes = int64_t{1} << 30;
+
+// FailedPrecondition: a GPU of this name, whose compute capability is 86 for
+// 8.6, has less than `least_capability`.
+absl::Status CheckCapability(absl::string_view name, int capability,
+                             int least_capability);
 
 // What opens it, with an arena of so many bytes and so many threads of the
 // host's compute stream. `compute_stream`: see CudaDeviceOptions.

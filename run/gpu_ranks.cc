@@ -15,13 +15,6 @@
 #include "run/gpu.h"
 
 namespace castor {
-namespace {
-
-// Buffers of NCCL's channels, most of them made when parts first move. Kept
-// until several GPUs have shown what it is.
-constexpr int64_t kNcclBytes = int64_t{1} << 30;
-
-}  // namespace
 
 absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
   const absl::StatusOr<Gpu> own = FindGpu(local_rank, kUpdatesAlone);

@@ -9,9 +9,11 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/machine/bandwidth.h"
+#include "cli/machine/planned_machine.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/locality.h"
 #include "device/cuda/runtime_api.h"
+#include "device/machines/machines.h"
 #include "run/gpu_kernels.h"
 
 namespace castor::cli {
@@ -51,14 +53,22 @@ absl::Status PrintBandwidths(CudaDevice& device) {
 
 }  // namespace
 
-void RunOn(const Gpu& gpu, TrainerOptions* options) {
+void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options) {
   if (options->memory.device_bytes >= kUnlimitedBytes) {
     options->memory.device_bytes = gpu.memory.usable_bytes();
   }
   options->memory.device_has_own_memory = true;
   options->gpu_sizes = gpu.sizes;
-  // What an A100 reaches of its datasheet's, or less: the warm-up measures.
-  options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
+  // What the warm-up is planned with; it measures. Several ranks must plan
+  // alike, whatever GPUs they have.
+  const Machines& machines = Machines::Known();
+  const GpuSpec* known = options->ranks.world_size > 1
+                             ? nullptr
+                             : machines.GpuNamed(gpu.properties.name);
+  const GpuSpec spec = known != nullptr ? *known : *machines.Gpu(kUsualGpu);
+  const auto roofline = RooflineOf(spec, *machines.Host(kUsualHost), dtype);
+  if (roofline.ok()) options->roofline = *roofline;
+  if (options->bus_bytes_per_s == 0) options->bus = BusOf(spec);
   options->open_device = OpenerOf(gpu, options->threads);
 }
 

@@ -5,13 +5,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/dtype.h"
 #include "run/gpu.h"
 #include "runtime/train/trainer.h"
 
 namespace castor::cli {
 
-// Has the trainer run on it. A budget that is not given becomes what is usable.
-void RunOn(const Gpu& gpu, TrainerOptions* options);
+// Has the trainer run on it, in `dtype`. A budget that is not given becomes
+// what is usable.
+void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options);
 
 // "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)"
 std::string Describe(const Gpu& gpu);

@@ -21,17 +21,24 @@ namespace castor::cli {
 namespace {
 
 absl::Status PrintPlan(const PlanArguments& arguments) {
+  CASTOR_ASSIGN_OR_RETURN(const std::optional<PlannedMachine> machine,
+                          FindMachine(arguments.machine));
   CASTOR_ASSIGN_OR_RETURN(
-      const Config config,
-      LoadConfig(models::Reader(), arguments.config_path, arguments.overrides,
-                 arguments.world_size));
+      Config config, LoadConfig(models::Reader(), arguments.config_path,
+                                arguments.overrides, arguments.world_size));
+  if (machine.has_value()) {
+    CASTOR_RETURN_IF_ERROR(PutOn(*machine, &config));
+    std::fputs(Describe(*machine, config).c_str(), stdout);
+  }
   Session::Options options;
+  options.machine = machine;
   options.ranks.world_size = arguments.world_size;
   options.admit_only = true;
   std::string missing_room;
   options.check = [&](const Parameters& parameters) {
     const CheckpointConfig& checkpoint = config.checkpoint;
-    if (checkpoint.dir.empty()) return absl::OkStatus();
+    // Another machine has other disks.
+    if (checkpoint.dir.empty() || machine.has_value()) return absl::OkStatus();
     const CheckpointDir directory(checkpoint.dir);
     const int parts = config.optimizer.rule->states().num_parts();
     absl::Status checked = directory.CheckCanBeMade();
@@ -63,7 +70,6 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
         FormatBytes(admission.machine_bytes).c_str(),
         FormatBytes(admission.machine_needed_bytes).c_str());
   }
-  // Another machine has another disk.
   if (!missing_room.empty()) {
     std::printf("not on this machine: %s\n", missing_room.c_str());
   }

@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "cli/machine/planned_machine.h"
+
 namespace castor::cli {
 
 struct PlanArguments {
   std::string config_path;
   std::vector<std::string> overrides;
   int world_size = 1;
+  MachineArguments machine = {};
 };
 // Gives the exit code (cli/output/exit_code.h).
 int PlanRun(const PlanArguments& arguments);

@@ -129,14 +129,18 @@ absl::Status CheckTrainsSomething(const ModelConfig& model,
 absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
                                          const Session::Options& options) {
   if (config.device.type != DeviceType::kCuda) return std::nullopt;
+  if (options.machine.has_value() && options.machine->gpu.has_value()) {
+    return std::nullopt;  // PlanFor has it
+  }
   const bool budget = config.memory.device_memory < kUnlimitedBytes;
   if (options.admit_only && budget) return GpuElsewhere();
   absl::StatusOr<Gpu> gpu = FindGpu(options.local_rank);
   if (gpu.ok()) return *std::move(gpu);
-  return Annotate(options.admit_only ? "device.type: \"cuda\" (to plan for a GPU that is not "
-                         "here, give memory.device_memory)"
-                       : "device.type: \"cuda\" ({\"type\": \"host\"} needs "
-                         "none)",
+  return Annotate(options.admit_only
+                      ? "device.type: \"cuda\" (to plan for a GPU that is not "
+                        "here, give --gpu or memory.device_memory)"
+                      : "device.type: \"cuda\" ({\"type\": \"host\"} needs "
+                        "none)",
                   gpu.status());
 }
 
@@ -273,7 +277,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   trainer.stop = options.stop;
   if (gpu.has_value()) {
     session->device_note_ = Describe(*gpu);
-    RunOn(*gpu, &trainer);
+    RunOn(*gpu, session->config_.dtype(), &trainer);
+  }
+  if (options.machine.has_value()) {
+    CASTOR_RETURN_IF_ERROR(
+        PlanFor(*options.machine, session->config_, &trainer));
   }
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cli/machine/planned_machine.h"
 #include "cli/run/input_identity.h"
 #include "run/checkpoint/best_state.h"
 #include "run/config/config.h"
@@ -43,6 +44,9 @@ class Session {
     int64_t machine_share_bytes = 0;
     // See TrainerOptions. Data are not tokenised then, only looked for.
     bool admit_only = false;
+    // With admit_only: the machine that the plan is for, on which the
+    // configuration was put (PutOn).
+    std::optional<PlannedMachine> machine = {};
     // Takes lines for the user while data are tokenised; may be null.
     std::function<void(absl::string_view line)> say = {};
     // Nothing is trained: there are no gradients and no optimizer states, and

@@ -13,6 +13,9 @@ namespace {
 // buffers. Kept until a GPU has shown what it is:
 // tools/gpu_check.sh prints what a run took beside its arena.
 constexpr int64_t kMarginBytes = int64_t{512} << 20;
+// The process's context with the code of our kernels, of a GPU that is not
+// here: PyTorch's take 400 to 500 MiB.
+constexpr int64_t kContextBytes = int64_t{512} << 20;
 
 }  // namespace
 
@@ -35,6 +38,14 @@ absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal,
   GpuMemory memory;
   CASTOR_RETURN_IF_ERROR(
       api->MemoryInfo(&memory.free_bytes, &memory.total_bytes));
+  memory.margin_bytes = std::min(memory.free_bytes, kMarginBytes);
+  return memory;
+}
+
+GpuMemory ExpectMemory(int64_t total_bytes) {
+  GpuMemory memory;
+  memory.total_bytes = total_bytes;
+  memory.free_bytes = std::max<int64_t>(0, total_bytes - kContextBytes);
   memory.margin_bytes = std::min(memory.free_bytes, kMarginBytes);
   return memory;
 }

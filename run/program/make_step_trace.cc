@@ -1,18 +1,11 @@
 #include "run/program/make_step_trace.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernels/exact_sum/exact_sum.h"
 #include "tracer/step_signature.h"
 
 namespace castor {
-
-int64_t Roofline::Duration(double flops, double bytes) const {
-  constexpr double kLaunchNs = 2000;
-  return static_cast<int64_t>(
-      kLaunchNs + 1e9 * std::max(flops / flops_per_s, bytes / bytes_per_s));
-}
 
 StepTrace MakeStepTrace(std::vector<OpRecord> ops, const ChunkLayout* layout,
                         bool accumulate, bool training, int64_t micro_batches,
@@ -56,8 +49,10 @@ StepTrace MakeStepTrace(std::vector<OpRecord> ops, const ChunkLayout* layout,
                          layout->states.sums *
                          static_cast<int64_t>(sizeof(kernels::ExactSum));
     }
-    op.duration_ns = roofline.Duration(0, bytes);
-    op.host_duration_ns = op.duration_ns;
+    const CostKind kind =
+        op.kind == OpKind::kUpdate ? CostKind::kUpdate : CostKind::kElements;
+    op.duration_ns = roofline.Duration(kind, 0, bytes);
+    op.host_duration_ns = roofline.HostUpdateDuration(bytes);
   }
   trace.signature = SignatureOf(trace);
   return trace;

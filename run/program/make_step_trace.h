@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "memory/plan/layout/chunk_layout.h"
+#include "run/program/roofline.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
-
-// A roofline: an operator takes the longer of its flops and its bytes.
-struct Roofline {
-  double flops_per_s = 1e11;
-  double bytes_per_s = 2e10;
-
-  int64_t Duration(double flops, double bytes) const;
-};
 
 // The trace of `ops`, with what the chunks of `layout` are (null: there are
 // none) and a signature over all of it. Reduces and updates get estimated

@@ -87,8 +87,10 @@ int64_t StepPlanner::SpeculationHostBytes() const {
 }
 
 int64_t StepPlanner::OptionalHostBytes() const {
-  // What is only planned is for a machine that has what the budget says.
-  if (run_.admit_only && memory().host_bytes < kUnlimitedBytes) {
+  // What is only planned is for a machine that has what the budget says, unless
+  // that machine's memory is known.
+  if (run_.admit_only && memory().machine_share_bytes == 0 &&
+      memory().host_bytes < kUnlimitedBytes) {
     return memory().host_bytes;
   }
   // The last eighth is for other programs, and the system's caches.

@@ -90,9 +90,10 @@ class StepPlanner {
     bool takes_turns = false;
   };
 
-  StepPlanner(const PlanningOptions* options, double bus_bytes_per_s)
+  // `bus` is what is assumed until a step has measured it.
+  StepPlanner(const PlanningOptions* options, const BusModel& bus)
       : options_(options),
-        bus_(BusOf(bus_bytes_per_s)),
+        bus_(bus),
         gate_(options->speculation.first_wait,
               options->speculation.longest_wait) {}
 

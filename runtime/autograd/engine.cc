@@ -301,6 +301,7 @@ absl::Status Engine::RunOp(Op& op, Kernel kernel) {
   BackendOp request;
   request.name = op.name_;
   request.phase = phase_;
+  request.cost = op.cost_;
   request.flops = op.flops_;
   request.bytes = op.bytes_;
   request.operands = op.operands_;

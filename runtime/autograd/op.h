@@ -53,7 +53,8 @@ class Op {
   int Output(const Shape& shape, DType dtype,
              Category category = Category::kActivations);
   int Workspace(int64_t bytes);  // -1 for 0 bytes
-  void Cost(double flops, double bytes) {
+  void Cost(double flops, double bytes, CostKind kind = CostKind::kElements) {
+    cost_ = kind;
     flops_ = flops;
     bytes_ = bytes;
   }
@@ -91,6 +92,7 @@ class Op {
 
   Engine& engine_;
   std::string name_;
+  CostKind cost_ = CostKind::kElements;
   double flops_ = 0;
   double bytes_ = 0;
   absl::InlinedVector<Operand, 10> operands_;

@@ -20,6 +20,7 @@
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "run/model/shape.h"
+#include "run/program/roofline.h"
 #include "runtime/backend/host_data.h"
 #include "runtime/backend/storage.h"
 #include "tracer/step_trace.h"
@@ -74,6 +75,7 @@ struct OutputRequest {
 struct BackendOp {
   std::string name;
   Phase phase = Phase::kForward;
+  CostKind cost = CostKind::kElements;
   double flops = 0;
   double bytes = 0;  // that it reads and writes on the device
   absl::InlinedVector<Operand, 10> operands;

@@ -79,7 +79,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   record.chunks.assign(op.chunks.begin(), op.chunks.end());
   record.workspace_bytes = RoundUp(op.workspace_bytes, kBlockAlignment);
   record.non_model_peak_bytes = live_bytes_ + record.workspace_bytes;
-  record.duration_ns = roofline_.Duration(op.flops, op.bytes);
+  record.duration_ns = roofline_.Duration(op.cost, op.flops, op.bytes);
   record.flops = std::llround(std::min(op.flops, kMostFlops));
   ops_.push_back(std::move(record));
   EndOperator();
@@ -93,7 +93,8 @@ absl::StatusOr<int64_t> DryBackend::Upload(std::string name, HostData data) {
   record.shapes = absl::StrCat("-> [", data.elements(), "]");
   record.name = std::move(name);
   record.non_model_peak_bytes = live_bytes_;
-  record.duration_ns = roofline_.Duration(0, static_cast<double>(data.bytes()));
+  record.duration_ns = roofline_.Duration(CostKind::kElements, 0,
+                                          static_cast<double>(data.bytes()));
   ops_.push_back(std::move(record));
   EndOperator();
   return storage;

@@ -106,8 +106,8 @@ TEST(DryBackend, RecordsNoTensorsWhereSomeOutliveTheStep) {
 }
 
 TEST(DryBackend, OperatorTakesTheLongerOfFlopsAndBytesAndALaunch) {
-  EXPECT_EQ(kSlow.Duration(5000, 100), 2000 + 5000);
-  EXPECT_EQ(kSlow.Duration(100, 3000), 2000 + 3000);
+  EXPECT_EQ(kSlow.Duration(CostKind::kElements, 5000, 100), 2000 + 5000);
+  EXPECT_EQ(kSlow.Duration(CostKind::kElements, 100, 3000), 2000 + 3000);
   DryBackend backend(kSlow);
   BackendOp op = OpOf("op", {}, 0);
   op.flops = 700;

@@ -120,7 +120,7 @@ absl::Status Backward(Engine& engine, const AttentionShape& shape,
   }
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_sizes(), AttentionBackwardArgs{.shape = shape}));
-  op.Cost(Flops(shape, 5), 2.0 * x.Bytes());
+  op.Cost(Flops(shape, 5), 2.0 * x.Bytes(), CostKind::kAttention);
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
         return kernels::Run(
@@ -240,7 +240,7 @@ absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
       op.Output({shape.batch, shape.heads, shape.positions}, DType::kFloat32);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_sizes(), AttentionForwardArgs{.shape = shape}));
-  op.Cost(Flops(shape, 2), x.Bytes());
+  op.Cost(Flops(shape, 2), x.Bytes(), CostKind::kAttention);
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
         return kernels::Run(

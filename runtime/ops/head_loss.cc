@@ -25,7 +25,8 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_sizes(), kernels::HeadLossBackwardArgs{.shape = shape}));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
-          2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
+          2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype),
+          CostKind::kProduct);
   const float loss_grad = engine.loss_gradient();
   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
                                     const ExecContext& context) {
@@ -73,7 +74,8 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_sizes(), kernels::HeadLossForwardArgs{.shape = shape}));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
-          1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
+          1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype),
+          CostKind::kProduct);
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
         return kernels::Run(

@@ -40,7 +40,8 @@ struct MatmulSlots {
 absl::Status RunMatmul(Op& op, kernels::MatmulArgs args, MatmulSlots slots) {
   op.Cost(2.0 * args.m * args.n * args.k,
           static_cast<double>(SizeOf(args.dtype)) *
-              (args.m * args.k + args.k * args.n + args.m * args.n));
+              (args.m * args.k + args.k * args.n + args.m * args.n),
+          CostKind::kProduct);
   return op.Run(
       [args, slots](const Pointers& p, const ExecContext& context) mutable {
         args.a = p[slots.a];

@@ -20,7 +20,8 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
     : engine_(engine),
       model_(model),
       options_(std::move(options)),
-      planner_(&options_.planning, options_.bus_bytes_per_s),
+      planner_(&options_.planning,
+               options_.bus.value_or(BusOf(options_.bus_bytes_per_s))),
       meter_(&timeline_) {
   planner_.set_find_tensors(
       [this](StepProgram& program,

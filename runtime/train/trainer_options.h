@@ -70,6 +70,8 @@ struct TrainerOptions {
   const kernels::KernelSizes* gpu_sizes = nullptr;
   // Its speeds until the warm-up has measured them; null: those of threads.
   std::optional<Roofline> roofline;
+  // Its bus, likewise; null: that of bus_bytes_per_s.
+  std::optional<BusModel> bus;
   ActivationCheckpointing activation_checkpointing =
       ActivationCheckpointing::kNone;
   // Admit or refuse, and open no device: only admission() and what it is about

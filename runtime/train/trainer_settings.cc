@@ -31,7 +31,7 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   const auto& [shape, other_lengths, ranks, eval_batch, eval_length, optimizer,
                weight_decay, lr_factor, loss_scale, max_skipped_steps,
                learning_rate, memory, threads, bus_bytes_per_s, open_device,
-               gpu_sizes, roofline, activation_checkpointing, admit_only,
+               gpu_sizes, roofline, bus, activation_checkpointing, admit_only,
                stop, planning, scribble_freed_memory] = options;
   // The trainer fills in micro batches, each parameter's numbers, and the
   // engine's seed.

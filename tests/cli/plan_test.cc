@@ -207,5 +207,95 @@ TEST_F(PlanForAnotherMachine, SaysThatThisOneHasLess) {
               Not(HasSubstr("not on this machine")));
 }
 
+// One line of standard error, with `why` in it.
+void ExpectError(const ProcessResult& plan, const std::string& why) {
+  ExpectUserError(plan);
+  EXPECT_THAT(plan.err, HasSubstr(why));
+}
+
+// GPUs that are not here, in whatever build this is.
+class PlanOfGpu : public CliTest {
+ protected:
+  PlanOfGpu() { WriteConfig(SmallConfig()); }
+
+  ProcessResult Plan(std::vector<std::string> args) const {
+    args.insert(args.begin(), {"plan", "run.json"});
+    return Castor(args);
+  }
+  void ExpectRefused(const std::vector<std::string>& args,
+                     const std::string& why) const {
+    ExpectError(Plan(args), why);
+  }
+};
+
+TEST_F(PlanOfGpu, PutsTheRunOnTheMachineThatIsNamed) {
+  Json config = SmallConfig();
+  config["memory"] = Json::object();
+  WriteConfig(config);
+  const ProcessResult plan = Plan({"--gpu", "4090", "--ram", "64GiB"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out,
+              HasSubstr("machine: NVIDIA GeForce RTX 4090, device memory of up "
+                        "to 22.5 GiB (of the 23.5 GiB that CUDA reports, less "
+                        "1.00 GiB for its context and libraries)\n"
+                        "  copies 25.2 GB/s to the device, 25.2 GB/s from it; "
+                        "host desktop, two channels of DDR5-5600, 64.0 GiB of "
+                        "memory (--ram)\n"));
+  EXPECT_THAT(plan.out, ContainsRegex("budget +22.5 GiB +64.0 GiB\n"));
+  EXPECT_THAT(plan.out, HasSubstr("durations as estimated"));
+  // What the configuration gives, it has.
+  const ProcessResult given =
+      Plan({"--gpu", "4090", "--set", "memory.device_memory=1GiB", "--set",
+            "device.bus_gbps=6", "--host", "server"});
+  ASSERT_EQ(given.exit_code, 0) << given.err;
+  EXPECT_THAT(given.out, HasSubstr("copies 6 GB/s to the device, 6 GB/s from "
+                                   "it (device.bus_gbps); host server"));
+  EXPECT_THAT(given.out, ContainsRegex("budget +1.00 GiB +unlimited\n"));
+}
+
+TEST_F(PlanOfGpu, TakesMachinesOfTheUsersOwn) {
+  WriteFile(Path("mine.json"), R"({"gpus": {"mine": {
+      "name": "Mine", "compute_capability": 8.9, "memory": "16GiB",
+      "memory_gbps": 500, "tflops": {"fp32": 10}, "to_device_gbps": 10,
+      "from_device_gbps": 5, "source": "measured"}}})");
+  const ProcessResult plan = Plan({"--gpu", "mine", "--machine", "mine.json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out,
+              HasSubstr("copies 8 GB/s to the device, 4 GB/s from it"));
+  ExpectRefused({"--gpu", "mine"}, "there is no GPU \"mine\"");
+  WriteFile(Path("mine.json"), R"({"efficiency": {"product": 2}})");
+  ExpectRefused({"--gpu", "4090", "--machine", "mine.json"},
+                "--machine: mine.json: efficiency.product: ");
+  // A type that it has no rate for.
+  WriteFile(Path("mine.json"), R"({"gpus": {"mine": {
+      "name": "Mine", "compute_capability": 8.9, "memory": "16GiB",
+      "memory_gbps": 500, "tflops": {"fp32": 10}, "to_device_gbps": 10,
+      "from_device_gbps": 5, "source": "measured"}}})");
+  ExpectRefused(
+      {"--gpu", "mine", "--machine", "mine.json", "--set", "bf16.enabled=true"},
+      "no rate of products in bf16 for the Mine");
+}
+
+TEST_F(PlanOfGpu, RefusesWhatIsNoMachine) {
+  ExpectRefused({"--gpu", "4080"},
+                "--gpu: there is no GPU \"4080\"; the "
+                "nearest name is \"");
+  ExpectRefused({"--gpu", "t4"},
+                "--gpu: the Tesla T4 has compute capability 7.5");
+  ExpectRefused({"--gpu", "4090", "--ram", "much"},
+                "--ram: \"much\" is no size");
+  ExpectRefused({"--ram", "unlimited"}, "--ram: the memory of a machine");
+  ExpectRefused({"--host", "server"}, "--host: ");
+  ExpectRefused({"--machine", "mine.json"}, "--machine: ");
+  ExpectRefused({"--gpu", "4090", "--machine", "none.json"}, "none.json");
+  ExpectRefused({"--gpu", "4090", "--set", "memory.device_memory=23GiB"},
+                "memory.device_memory 23.0 GiB is more than the NVIDIA GeForce "
+                "RTX 4090 has room for, 22.5 GiB");
+  ExpectRefused({"--ram", "1GiB", "--set", "memory.host_memory=2GiB"},
+                "memory.host_memory 2.00 GiB is more than --ram 1.00 GiB");
+  // A machine with too little memory refuses, though this one has more.
+  ExpectRefused({"--ram", "1KiB"}, "this run does not fit");
+}
+
 }  // namespace
 }  // namespace castor::testing

@@ -1,0 +1,197 @@
+#include "cli/machine/planned_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/annotate.h"
+#include "base/small_file.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/cuda/gpu.h"
+#include "run/gpu.h"
+#include "run/managed_memory.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 20;
+// From a copy's issue to its first byte: what CUDA's own measurements of small
+// copies come to.
+constexpr int64_t kCopyLatencyNs = 10'000;
+
+cuda::GpuMemory MemoryOf(const GpuSpec& gpu) {
+  return cuda::ExpectMemory(gpu.reported_bytes);
+}
+
+int64_t UsableBytes(const GpuSpec& gpu, int64_t ranks) {
+  return std::max<int64_t>(
+      0, MemoryOf(gpu).usable_bytes() - (ranks > 1 ? kNcclBytes : 0));
+}
+
+std::string FormatGbps(double bytes_per_s) {
+  return absl::StrFormat("%.3g GB/s", bytes_per_s / 1e9);
+}
+
+absl::Status Means(bool given, absl::string_view option,
+                   absl::string_view why) {
+  return given ? absl::OkStatus()
+               : absl::InvalidArgumentError(absl::StrCat(option, ": ", why));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
+    const MachineArguments& arguments) {
+  if (!arguments.host.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Means(!arguments.gpu.empty(), "--host",
+              "says what stands beside the GPU of a plan: give --gpu too"));
+  }
+  if (!arguments.file.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Means(!arguments.gpu.empty(), "--machine",
+              "has rows that --gpu and --host name: give --gpu too"));
+  }
+  if (arguments.gpu.empty() && arguments.ram.empty()) return std::nullopt;
+  Machines machines = Machines::Known();
+  if (!arguments.file.empty()) {
+    const auto text = ReadSmallFile(arguments.file, kMaxFileBytes);
+    CASTOR_RETURN_IF_ERROR(Annotate("--machine", text.status()));
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--machine", machines.Add(*text, arguments.file)));
+  }
+  PlannedMachine machine;
+  if (!arguments.ram.empty()) {
+    const auto bytes = ParseBytes(arguments.ram);
+    CASTOR_RETURN_IF_ERROR(Annotate("--ram", bytes.status()));
+    if (*bytes <= 0 || *bytes >= kUnlimitedBytes) {
+      return absl::InvalidArgumentError(
+          "--ram: the memory of a machine is a size such as 64GiB");
+    }
+    machine.ram_bytes = *bytes;
+  }
+  if (!arguments.gpu.empty()) {
+    const auto gpu = machines.Gpu(arguments.gpu);
+    CASTOR_RETURN_IF_ERROR(Annotate("--gpu", gpu.status()));
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "--gpu",
+        CheckCapability(gpu->name, gpu->compute_capability, kAllOperators)));
+    machine.gpu = *gpu;
+  }
+  const auto host =
+      machines.Host(arguments.host.empty() ? kUsualHost : arguments.host);
+  CASTOR_RETURN_IF_ERROR(Annotate("--host", host.status()));
+  machine.host = *host;
+  return machine;
+}
+
+absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
+                                    DType dtype) {
+  Roofline roofline;
+  roofline.flops_per_s = dtype == DType::kFloat32   ? gpu.fp32_flops_per_s
+                         : dtype == DType::kFloat16 ? gpu.fp16_flops_per_s
+                                                    : gpu.bf16_flops_per_s;
+  if (roofline.flops_per_s == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the table of machines has no rate of products in ",
+                     DTypeName(dtype), " for the ", gpu.name));
+  }
+  roofline.bytes_per_s = gpu.bytes_per_s;
+  const Efficiency& reached = gpu.efficiency;
+  roofline.host_bytes_per_s = host.bytes_per_s * reached.host;
+  const auto set = [&](CostKind kind, double share) {
+    roofline.share[static_cast<int>(kind)] = share;
+  };
+  set(CostKind::kElements, reached.elements);
+  set(CostKind::kProduct, reached.product);
+  set(CostKind::kAttention, reached.attention);
+  set(CostKind::kUpdate, reached.update);
+  return roofline;
+}
+
+BusModel BusOf(const GpuSpec& gpu) {
+  return {.h2d_bytes_per_s = gpu.h2d_bytes_per_s * gpu.efficiency.copy,
+          .d2h_bytes_per_s = gpu.d2h_bytes_per_s * gpu.efficiency.copy,
+          .latency_ns = kCopyLatencyNs};
+}
+
+absl::Status PutOn(const PlannedMachine& machine, Config* config) {
+  MemoryConfig& memory = config->memory;
+  if (machine.ram_bytes > 0) {
+    if (memory.host_memory < kUnlimitedBytes &&
+        memory.host_memory > machine.ram_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("memory.host_memory ", FormatBytes(memory.host_memory),
+                       " is more than --ram ", FormatBytes(machine.ram_bytes)));
+    }
+    memory.host_memory = std::min(memory.host_memory, machine.ram_bytes);
+  }
+  if (!machine.gpu.has_value()) return absl::OkStatus();
+  config->device.type = DeviceType::kCuda;
+  const int64_t usable = UsableBytes(*machine.gpu, config->world_size());
+  if (memory.device_memory < kUnlimitedBytes && memory.device_memory > usable) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory.device_memory ", FormatBytes(memory.device_memory),
+                     " is more than the ", machine.gpu->name, " has room for, ",
+                     MemoryOf(*machine.gpu).ToString()));
+  }
+  memory.device_memory = std::min(memory.device_memory, usable);
+  return absl::OkStatus();
+}
+
+absl::Status PlanFor(const PlannedMachine& machine, const Config& config,
+                     TrainerOptions* options) {
+  options->memory.machine_share_bytes = machine.ram_bytes;
+  if (!machine.gpu.has_value()) return absl::OkStatus();
+  options->memory.device_has_own_memory = true;
+  options->gpu_sizes = GpuElsewhere().sizes;
+  CASTOR_ASSIGN_OR_RETURN(
+      options->roofline,
+      RooflineOf(*machine.gpu, machine.host, config.dtype()));
+  if (config.device.bus_gbps == 0) options->bus = BusOf(*machine.gpu);
+  return absl::OkStatus();
+}
+
+std::string Describe(const PlannedMachine& machine, const Config& config) {
+  std::string text;
+  if (machine.gpu.has_value()) {
+    const GpuSpec& gpu = *machine.gpu;
+    const int64_t ranks = config.world_size();
+    text = absl::StrCat(
+        "machine: ", gpu.name, ", device memory of up to ",
+        FormatBytes(UsableBytes(gpu, ranks)), " (of the ",
+        FormatBytes(gpu.reported_bytes), " that CUDA reports, less ",
+        FormatBytes(gpu.reported_bytes - UsableBytes(gpu, ranks)),
+        " for its context and libraries)\n");
+    const BusModel bus = config.device.bus_gbps > 0
+                             ? castor::BusOf(config.device.bus_gbps * 1e9)
+                             : BusOf(gpu);
+    absl::StrAppend(&text, "  copies ", FormatGbps(bus.h2d_bytes_per_s),
+                    " to the device, ", FormatGbps(bus.d2h_bytes_per_s),
+                    " from it",
+                    config.device.bus_gbps > 0 ? " (device.bus_gbps)" : "",
+                    "; host ", machine.host.key, ", ", machine.host.name);
+  } else {
+    text = "machine: this one's processors";
+  }
+  if (machine.ram_bytes > 0) {
+    absl::StrAppend(&text, ", ", FormatBytes(machine.ram_bytes),
+                    " of memory (--ram)");
+  }
+  absl::StrAppend(&text, "\n");
+  if (machine.gpu.has_value()) {
+    const Efficiency& reached = machine.gpu->efficiency;
+    absl::StrAppendFormat(
+        &text,
+        "  speeds: data sheets' peaks, of which products reach %.0f%%, "
+        "attention %.0f%%, other operators %.0f%%, copies %.0f%%, updates on "
+        "the host %.0f%% (%s)\n",
+        100 * reached.product, 100 * reached.attention, 100 * reached.elements,
+        100 * reached.copy, 100 * reached.host, reached.source);
+  }
+  return text;
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,36 @@
+#include "run/program/roofline.h"
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+constexpr int64_t kLaunchNs = 2000;
+
+// 1 flop and 1 byte a nanosecond, of which products reach a half and attention
+// a quarter.
+constexpr Roofline kDevice = {.flops_per_s = 1e9,
+                              .bytes_per_s = 1e9,
+                              .host_bytes_per_s = 0,
+                              .share = {1, 0.5, 0.25, 0.8}};
+
+TEST(Roofline, TakesTheLongerOfFlopsAndBytes) {
+  EXPECT_EQ(kDevice.Duration(CostKind::kElements, 300, 700), kLaunchNs + 700);
+  EXPECT_EQ(kDevice.Duration(CostKind::kElements, 900, 700), kLaunchNs + 900);
+}
+
+TEST(Roofline, DividesByTheShareOfTheKind) {
+  EXPECT_EQ(kDevice.Duration(CostKind::kProduct, 500, 0), kLaunchNs + 1000);
+  EXPECT_EQ(kDevice.Duration(CostKind::kAttention, 500, 0), kLaunchNs + 2000);
+  EXPECT_EQ(kDevice.Duration(CostKind::kUpdate, 0, 800), kLaunchNs + 1000);
+}
+
+TEST(Roofline, UpdatesOnTheHostGoAtTheHostsSpeed) {
+  EXPECT_EQ(kDevice.HostUpdateDuration(800), kLaunchNs + 1000);
+  Roofline beside = kDevice;
+  beside.host_bytes_per_s = 1e8;
+  EXPECT_EQ(beside.HostUpdateDuration(800), kLaunchNs + 8000);
+}
+
+}  // namespace
+}  // namespace castor
