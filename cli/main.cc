@@ -351,7 +351,13 @@ void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
 }
 
 void AddPlan(CLI::App* command, PlanArguments* plan) {
-  AddConfig(command, &plan->config_path, &plan->overrides);
+  command->add_option("CONFIG", plan->config_path,
+                      "the run's configuration (JSON)");
+  AddText(command, "--model", &plan->model, "NAME",
+          "instead of CONFIG: a training of a model of these sizes, "
+          "llama-3.1-8b, gpt2-xl ... (docs/planning.md), or of a directory's "
+          "config.json");
+  AddOverrides(command, &plan->overrides);
   command
       ->add_option("--world-size", plan->world_size,
                    "of so many ranks, each on a device of its own (default: "

@@ -9,6 +9,7 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/standard_output.h"
+#include "cli/plan/model_by_shape.h"
 #include "cli/run/checkpoint_place.h"
 #include "cli/run/session.h"
 #include "cli/train/report.h"
@@ -20,18 +21,35 @@
 namespace castor::cli {
 namespace {
 
+absl::StatusOr<Config> ConfigOf(const PlanArguments& arguments) {
+  const bool by_shape = !arguments.model.empty();
+  if (by_shape == !arguments.config_path.empty()) {
+    return absl::InvalidArgumentError(
+        by_shape ? "--model plans without a configuration: give one of the two"
+                 : "CONFIG is required, or --model NAME (see castor plan "
+                   "--help)");
+  }
+  return by_shape ? ConfigOfShape(arguments.model, arguments.overrides,
+                                  arguments.world_size)
+                  : LoadConfig(models::Reader(), arguments.config_path,
+                               arguments.overrides, arguments.world_size);
+}
+
 absl::Status PrintPlan(const PlanArguments& arguments) {
+  const bool by_shape = !arguments.model.empty();
   CASTOR_ASSIGN_OR_RETURN(const std::optional<PlannedMachine> machine,
                           FindMachine(arguments.machine));
-  CASTOR_ASSIGN_OR_RETURN(
-      Config config, LoadConfig(models::Reader(), arguments.config_path,
-                                arguments.overrides, arguments.world_size));
+  CASTOR_ASSIGN_OR_RETURN(Config config, ConfigOf(arguments));
+  if (by_shape) {
+    std::fputs(DescribeShape(arguments.model, config).c_str(), stdout);
+  }
   if (machine.has_value()) {
     CASTOR_RETURN_IF_ERROR(PutOn(*machine, &config));
     std::fputs(Describe(*machine, config).c_str(), stdout);
   }
   Session::Options options;
   options.machine = machine;
+  options.without_data = by_shape;
   options.ranks.world_size = arguments.world_size;
   options.admit_only = true;
   std::string missing_room;
@@ -76,6 +94,7 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   for (const std::string& note : config.notes.lines) {
     std::printf("note: %s\n", note.c_str());
   }
+  if (by_shape) return absl::OkStatus();
   if (const std::string line = EpochLine(session->config(), session->epoch());
       !line.empty()) {
     std::printf("%s\n", line.c_str());

@@ -1,4 +1,5 @@
-// castor plan CONFIG: says whether a run fits, and what it needs.
+// castor plan CONFIG, or --model NAME: says whether a run fits, and what it
+// needs.
 #ifndef CASTOR_CLI_PLAN_PLAN_COMMAND_H_
 #define CASTOR_CLI_PLAN_PLAN_COMMAND_H_
 
@@ -10,7 +11,9 @@
 namespace castor::cli {
 
 struct PlanArguments {
+  // One of the two; "": not given.
   std::string config_path;
+  std::string model;
   std::vector<std::string> overrides;
   int world_size = 1;
   MachineArguments machine = {};

@@ -47,6 +47,9 @@ class Session {
     // With admit_only: the machine that the plan is for, on which the
     // configuration was put (PutOn).
     std::optional<PlannedMachine> machine = {};
+    // With admit_only: no data are looked for; each sample has as many tokens
+    // as data.sequence_length says.
+    bool without_data = false;
     // Takes lines for the user while data are tokenised; may be null.
     std::function<void(absl::string_view line)> say = {};
     // Nothing is trained: there are no gradients and no optimizer states, and

@@ -44,6 +44,12 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
 }  // namespace
 
 absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
+  if (options.without_data) {
+    eval_length_ = config_.data.sequence_length;
+    tokens_per_step_ =
+        static_cast<double>(config_.train_batch_size * eval_length_);
+    return absl::OkStatus();
+  }
   CASTOR_ASSIGN_OR_RETURN(data_, OpenDataOf(config_, options));
   CASTOR_RETURN_IF_ERROR(
       LookAtTokens(kTrainingData, data_.train.get(), &inputs_));

@@ -297,5 +297,79 @@ TEST_F(PlanOfGpu, RefusesWhatIsNoMachine) {
   ExpectRefused({"--ram", "1KiB"}, "this run does not fit");
 }
 
+// Models that are known by name, without a configuration.
+class PlanOfModel : public CliTest {
+ protected:
+  void ExpectRefused(std::vector<std::string> args,
+                     const std::string& why) const {
+    args.insert(args.begin(), "plan");
+    ExpectError(Castor(args), why);
+  }
+};
+
+TEST_F(PlanOfModel, TellsWhatItTakesForGranted) {
+  const ProcessResult plan =
+      Castor({"plan", "--model", "gpt2", "--gpu", "4090", "--ram", "32GiB"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(
+      plan.out,
+      HasSubstr("model: gpt2, gpt2, 12 layers of 768\n"
+                "run: steps of train_batch_size 8 samples of "
+                "data.sequence_length 1024 tokens, "
+                "train_micro_batch_size_per_gpu 8, "
+                "gradient_accumulation_steps 1; bf16, AdamW, "
+                "memory.activation_checkpointing auto (--set changes each)\n"
+                "machine: NVIDIA GeForce RTX 4090"));
+  EXPECT_THAT(plan.out, HasSubstr("124439808 parameters"));
+  EXPECT_THAT(plan.out, HasSubstr("it fits"));
+  EXPECT_FALSE(Exists("none"));
+}
+
+TEST_F(PlanOfModel, TakesSettings) {
+  const ProcessResult plan =
+      Castor({"plan", "--model", "smollm2-135m", "--gpu", "3060", "--set",
+              "train_batch_size=6", "--set", "data.sequence_length=512",
+              "--set", "fp16.enabled=true", "--set", "optimizer.type=AdamW8bit",
+              "--world-size", "2"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out,
+              HasSubstr("train_batch_size 6 samples of data.sequence_length "
+                        "512 tokens, train_micro_batch_size_per_gpu 3, "
+                        "gradient_accumulation_steps 1; fp16, "));
+  EXPECT_THAT(plan.out, HasSubstr("of each of 2 ranks"));
+}
+
+TEST_F(PlanOfModel, ReadsADirectoryOrItsConfig) {
+  std::filesystem::create_directory(Path("mine"));
+  WriteFile(Path("mine/config.json"),
+            R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2,
+                "n_positions": 32, "vocab_size": 100})");
+  // 12 C^2 + 13 C a layer, the embeddings and the last norm.
+  constexpr int64_t kElements =
+      2 * (12 * 64 * 64 + 13 * 64) + (100 + 32) * 64 + 2 * 64;
+  for (const char* const model : {"mine", "./mine", "mine/config.json"}) {
+    const ProcessResult plan =
+        Castor({"plan", "--model", model, "--gpu", "3060"});
+    ASSERT_EQ(plan.exit_code, 0) << plan.err;
+    EXPECT_THAT(plan.out, HasSubstr(std::to_string(kElements) + " parameters"));
+    EXPECT_THAT(plan.out, HasSubstr("data.sequence_length 32 tokens"));
+  }
+}
+
+TEST_F(PlanOfModel, RefusesWhatIsNoModel) {
+  ExpectRefused({"--model", "gpt2-huge"},
+                "--model: there is no model \"gpt2-huge\"; the nearest name is "
+                "\"gpt2-large\", of ");
+  ExpectRefused({"--model", "./none"}, "none");
+  ExpectRefused({"--model", "./text.txt"}, "text.txt");
+  ExpectRefused({"--model", "gpt2", "run.json"}, "give one of the two");
+  ExpectRefused({}, "CONFIG is required, or --model NAME");
+  ExpectRefused({"--model", "gpt2", "--set", "data.packing=rows"},
+                "has no data but data.sequence_length");
+  ExpectRefused({"--model", "gpt2", "--set", "data.sequence_length=2048"},
+                "2048 is more than the model's n_positions (1024)");
+  ExpectRefused({"--model", "gpt2", "--set", "model.n_layer=3"}, "n_layer");
+}
+
 }  // namespace
 }  // namespace castor::testing
