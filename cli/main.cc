@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +16,7 @@
 #include "cli/import_config/import_config_command.h"
 #include "cli/info/info_command.h"
 #include "cli/launch/launch_command.h"
+#include "cli/options.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/out_of_memory.h"
@@ -36,54 +36,6 @@
 
 namespace castor::cli {
 namespace {
-
-void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
-  command
-      ->add_option("--set", *overrides,
-                   "KEY=VALUE: replaces a key of the configuration, e.g. "
-                   "memory.placement_policy=cpu; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
-}
-
-void AddConfig(CLI::App* command, std::string* config,
-               std::vector<std::string>* overrides) {
-  command->add_option("CONFIG", *config, "the run's configuration (JSON)")
-      ->required();
-  AddOverrides(command, overrides);
-}
-
-// An empty value is most often a shell variable that was not set: `--resume ""`
-// must not start a new run.
-CLI::Validator NotEmpty() {
-  return CLI::Validator(
-      [](std::string& value) {
-        return value.empty() ? std::string("its value is empty")
-                             : std::string();
-      },
-      "", "not empty");
-}
-
-// Takes a number from `least` to `most`. CLI11's own range takes "nan", too.
-CLI::Validator NumberIn(double least, double most) {
-  const std::string range = absl::StrCat("[", least, " - ", most, "]");
-  return CLI::Validator(
-      [least, most, range](std::string& text) {
-        double value = 0;
-        const bool fits =
-            absl::SimpleAtod(text, &value) && value >= least && value <= most;
-        return fits ? std::string()
-                    : absl::StrCat("Value ", text, " not in range ", range);
-      },
-      "FLOAT in " + range);
-}
-
-// An option with a text that is not empty; `type` stands for it in the help.
-void AddText(CLI::App* command, const std::string& option, std::string* value,
-             const std::string& type, const std::string& help) {
-  command->add_option(option, *value, help)->type_name(type)->check(NotEmpty());
-}
 
 // What CLI11 found wrong, in our words where its own do not help.
 // `path` leads to `app`, of which `arguments` are.
@@ -155,6 +107,7 @@ void AddReplay(CLI::App* command, ReplayArguments* replay) {
           "write the table to this file");
   AddText(command, "--picture", &replay->picture_path, "FILE",
           "draw the sweep into this SVG file");
+  AddJson(command, &replay->json);
 }
 
 void AddTrain(CLI::App* command, TrainArguments* train) {
@@ -201,6 +154,7 @@ void AddEvaluate(CLI::App* command, EvaluateArguments* evaluate) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 62));
   AddText(command, "--summary", &evaluate->summary_path, "FILE",
           "write the figures to this JSON file");
+  AddJson(command, &evaluate->json);
 }
 
 void AddGenerate(CLI::App* command, GenerateArguments* generate) {
@@ -376,6 +330,7 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
   AddText(command, "--machine", &machine.file, "FILE",
           "with --gpu: more GPUs and hosts, in the form of "
           "device/machines/machines.json");
+  AddJson(command, &plan->json);
 }
 
 void AddExport(CLI::App* command, ExportArguments* exported) {
@@ -558,8 +513,10 @@ int Main(int argc, char** argv) {
       "export", "Writes a trace as a page, for Perfetto, or as tables.");
   AddTraceExport(trace_export_command, &trace_export);
 
+  InfoArguments info;
   CLI::App* info_command =
       app.add_subcommand("info", "Prints what this machine offers.");
+  AddJson(info_command, &info.json);
 
   try {
     app.parse(argc, argv);
@@ -574,7 +531,7 @@ int Main(int argc, char** argv) {
     const absl::Status status = CheckTrainsArguments(launch.train);
     return status.ok() ? Launch(launch) : Fail(status);
   }
-  if (*info_command) return Printed(Info());
+  if (*info_command) return Printed(Info(info));
 
   // What follows is one process's work. Under a launcher it is rank 0's; a plan
   // is of as many ranks as were started, if nothing else is asked for.

@@ -24,9 +24,9 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
     return absl::ResourceExhaustedError(absl::StrCat(
         "this run does not fit the machine", needs,
         memory.machine_share_bytes > 0
-            ? absl::StrCat(", and its share as one of the machine's ranks is ",
+            ? absl::StrCat(", and its share of the machine's memory is ",
                            FormatBytes(memory.machine_share_bytes),
-                           "; start fewer ranks on a machine")
+                           "; start fewer ranks on it")
             : "",
         "; train a smaller model, or on a machine with more memory"));
   }

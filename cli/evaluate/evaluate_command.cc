@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "cli/figures/figures.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
@@ -80,12 +82,20 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
   }
   Session::Options options;
   options.evaluate_only = true;
-  options.say = PrintLine;
+  if (!arguments.json) options.say = PrintLine;
   options.from_checkpoint = !checkpoint.empty();
+  std::optional<RefusedRun> refused;
+  absl::StatusOr<std::unique_ptr<Session>> created =
+      Session::Create(config, std::move(options), &refused);
+  if (refused.has_value() && arguments.json) {
+    PrintRefusal(refused->refusal, created.status());
+  }
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::Create(config, std::move(options), nullptr));
-  std::fputs(FormatAdmission(session->trainer().admission()).c_str(), stdout);
-  FlushOutput();
+                          std::move(created));
+  if (!arguments.json) {
+    std::fputs(FormatAdmission(session->trainer().admission()).c_str(), stdout);
+    FlushOutput();
+  }
   CASTOR_RETURN_IF_ERROR(checkpoint.empty()
                              ? session->Initialize()
                              : session->InitializeFrom(checkpoint));
@@ -95,7 +105,7 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       session->EvaluateAll(
           arguments.samples,
           [&](const Session::Evaluation& so_far, int64_t of_samples) {
-            progress.Tell(so_far, of_samples);
+            if (!arguments.json) progress.Tell(so_far, of_samples);
           }));
   if (!std::isfinite(evaluation.loss)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -103,16 +113,19 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
         ": the loss is not finite: the model's weights overflow in this type, "
         "or are damaged"));
   }
-  std::printf(
-      "%s: loss %.6f, perplexity %.4f, token accuracy %.4f, over %ld labelled "
-      "tokens in %ld "
-      "samples\n",
-      std::string(session->evaluated_key()).c_str(), evaluation.loss,
-      evaluation.perplexity(), evaluation.accuracy(),
-      static_cast<long>(evaluation.num_labels),
-      static_cast<long>(evaluation.num_samples));
-  if (arguments.summary_path.empty()) return absl::OkStatus();
+  if (!arguments.json) {
+    std::printf(
+        "%s: loss %.6f, perplexity %.4f, token accuracy %.4f, over %ld "
+        "labelled "
+        "tokens in %ld "
+        "samples\n",
+        std::string(session->evaluated_key()).c_str(), evaluation.loss,
+        evaluation.perplexity(), evaluation.accuracy(),
+        static_cast<long>(evaluation.num_labels),
+        static_cast<long>(evaluation.num_samples));
+  }
   const nlohmann::json summary = {
+      {"fits", true},
       {"loss", evaluation.loss},
       {"perplexity", evaluation.perplexity()},
       {"token_accuracy", evaluation.accuracy()},
@@ -125,7 +138,9 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       {"predicted_device_peak_bytes",
        session->trainer().predicted_device_peak_bytes()},
       {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
-  return WriteWhole(arguments.summary_path, summary.dump(2) + "\n");
+  if (arguments.json) PrintJson(summary);
+  if (arguments.summary_path.empty()) return absl::OkStatus();
+  return WriteWhole(arguments.summary_path, JsonText(summary));
 }
 
 }  // namespace

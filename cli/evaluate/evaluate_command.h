@@ -19,6 +19,7 @@ struct EvaluateArguments {
   std::string checkpoint;              // "", "latest" or a path
   int64_t samples = 0;                 // at most; 0: all
   std::string summary_path;
+  bool json = false;  // the same on standard output: docs/json.md
 };
 // Gives the exit code (cli/output/exit_code.h).
 int Evaluate(const EvaluateArguments& arguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
+#include "cli/figures/figures.h"
 #include "cli/machine/bandwidth.h"
 #include "cli/machine/gpu.h"
 #include "cli/machine/placement.h"
@@ -53,6 +55,13 @@ std::string TopologyLines() {
   return text;
 }
 
+absl::StatusOr<BusBandwidth> MeasureHostDevice() {
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
+                          HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
+  std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
+  return MeasureBandwidth(*device, host.data(), kCopyBytes);
+}
+
 absl::Status PrintMachine() {
   std::printf(
       "host device\n  processors  %d\n  memory      %s\n"
@@ -61,13 +70,30 @@ absl::Status PrintMachine() {
       kernels::cpu::HasBf16Gemm() ? "by the processor's own instructions"
                                   : "widened to fp32",
       TopologyLines().c_str());
-  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
-                          HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
-  std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
-  CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
-                          MeasureBandwidth(*device, host.data(), kCopyBytes));
+  CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus, MeasureHostDevice());
   std::printf("  bus         %s\n", bus.ToString().c_str());
-  return PrintGpus();
+  CASTOR_ASSIGN_OR_RETURN(const FoundGpus gpus, FindGpus());
+  std::fputs(Format(gpus).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status PrintMachineJson() {
+  CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus, MeasureHostDevice());
+  CASTOR_ASSIGN_OR_RETURN(const FoundGpus gpus, FindGpus());
+  nlohmann::json json = {{"processors", AvailableProcessors()},
+                         {"memory_bytes", PhysicalMemoryBytes()},
+                         {"bf16_products", kernels::cpu::HasBf16Gemm()},
+                         {"copies", bus.ToJson()},
+                         {"gpus", ToJson(gpus)}};
+  if (!gpus.why_none.empty()) json["why_no_gpu"] = gpus.why_none;
+  PrintJson(json);
+  return absl::OkStatus();
+}
+
+absl::Status PrintRanksJson() {
+  return absl::InvalidArgumentError(
+      "--json tells of one machine: leave out the launcher that started "
+      "several ranks");
 }
 
 // Each rank tells its place; rank 0 prints the map of all.
@@ -85,11 +111,13 @@ absl::Status PrintRanks(const LaunchEnv& launch) {
 
 }  // namespace
 
-int Info() {
+int Info(const InfoArguments& arguments) {
   const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());
   if (!launch.ok()) return Fail(launch.status());
+  const bool ranks = launch->world_size > 1;
   const absl::Status status =
-      launch->world_size > 1 ? PrintRanks(*launch) : PrintMachine();
+      arguments.json ? (ranks ? PrintRanksJson() : PrintMachineJson())
+                     : (ranks ? PrintRanks(*launch) : PrintMachine());
   if (status.ok()) return kSuccess;
   // One line, not one for each rank.
   return launch->rank == 0 ? Fail(status) : ExitCode(status);

@@ -4,8 +4,11 @@
 
 namespace castor::cli {
 
+struct InfoArguments {
+  bool json = false;  // docs/json.md
+};
 // Gives the exit code (cli/output/exit_code.h).
-int Info();
+int Info(const InfoArguments& arguments);
 
 }  // namespace castor::cli
 

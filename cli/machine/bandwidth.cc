@@ -37,6 +37,12 @@ absl::StatusOr<double> Measure(Device& device, std::byte* host,
 
 }  // namespace
 
+nlohmann::json BusBandwidth::ToJson() const {
+  return {{"to_device_bytes_per_s", to_device_bytes_per_s},
+          {"from_device_bytes_per_s", from_device_bytes_per_s},
+          {"both_bytes_per_s", both_bytes_per_s}};
+}
+
 std::string BusBandwidth::ToString() const {
   return absl::StrFormat(
       "%.1f GB/s to the device, %.1f GB/s from it, %.1f GB/s in both "

@@ -1,6 +1,5 @@
 #include "cli/machine/gpu.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -25,30 +24,25 @@ struct FreeHost {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-absl::Status PrintBandwidths(CudaDevice& device) {
+absl::Status MeasureBus(CudaDevice& device, FoundGpu* gpu) {
   const std::unique_ptr<std::byte, FreeHost> host(
       static_cast<std::byte*>(std::aligned_alloc(4096, 2 * kCopyBytes)));
   if (host == nullptr) {
     return absl::ResourceExhaustedError(
         "no host memory to measure copies with");
   }
-  const auto print = [&](const char* what) -> absl::Status {
-    CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
-                            MeasureBandwidth(device, host.get(), kCopyBytes));
-    std::printf("  %-11s %s\n", what, bus.ToString().c_str());
-    return absl::OkStatus();
-  };
   const absl::Status pinned =
       device.host_pinner()->PinHost(host.get(), 2 * kCopyBytes);
   if (pinned.ok()) {
-    const absl::Status printed = print("pinned");
+    gpu->pinned = MeasureBandwidth(device, host.get(), kCopyBytes);
     device.host_pinner()->UnpinHost(host.get());
-    CASTOR_RETURN_IF_ERROR(printed);
+    CASTOR_RETURN_IF_ERROR(gpu->pinned.status());
   } else {
-    std::printf("  pinned      not here: %s\n",
-                std::string(pinned.message()).c_str());
+    gpu->pinned = pinned;
   }
-  return print("pageable");
+  CASTOR_ASSIGN_OR_RETURN(gpu->pageable,
+                          MeasureBandwidth(device, host.get(), kCopyBytes));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -77,40 +71,75 @@ std::string Describe(const Gpu& gpu) {
                       gpu.memory.ToString());
 }
 
-absl::Status PrintGpus() {
+absl::StatusOr<FoundGpus> FindGpus() {
+  FoundGpus found;
   const auto api = cuda::RuntimeApi();
-  absl::StatusOr<int> count =
+  const absl::StatusOr<int> count =
       api.ok() ? (*api)->CountDevices() : absl::StatusOr<int>(api.status());
   if (!count.ok()) {
-    std::printf("cuda device\n  %s\n",
-                std::string(count.status().message()).c_str());
-    return absl::OkStatus();
+    found.why_none = std::string(count.status().message());
+    return found;
   }
   const kernels::KernelTable* const kernels = GpuKernelsOfThisBuild();
   absl::Status (*const load)() = kernels == nullptr ? nullptr : kernels->load;
   for (int i = 0; i < *count; ++i) {
-    CASTOR_ASSIGN_OR_RETURN(const cuda::GpuProperties gpu,
-                            (*api)->Properties(i));
-    CASTOR_ASSIGN_OR_RETURN(const cuda::GpuMemory memory,
-                            cuda::MeasureMemory(*api, i, load));
-    const int node = cuda::NumaNodeOf(gpu.pci_bus_id);
-    std::printf(
-        "cuda device %d\n  name        %s (compute capability %d.%d, %d "
-        "multiprocessors, PCI %s%s)\n  driver      for CUDA %s; the runtime in "
-        "this program is %s\n  memory      %s\n",
-        i, gpu.name.c_str(), gpu.compute_capability / 10,
-        gpu.compute_capability % 10, gpu.multiprocessors,
-        gpu.pci_bus_id.c_str(),
-        node < 0 ? "" : absl::StrCat(", NUMA node ", node).c_str(),
-        gpu.driver_version.c_str(), gpu.runtime_version.c_str(),
-        memory.ToString().c_str());
+    FoundGpu& gpu = found.gpus.emplace_back();
+    CASTOR_ASSIGN_OR_RETURN(gpu.properties, (*api)->Properties(i));
+    CASTOR_ASSIGN_OR_RETURN(gpu.memory, cuda::MeasureMemory(*api, i, load));
+    gpu.numa_node = cuda::NumaNodeOf(gpu.properties.pci_bus_id);
     CASTOR_ASSIGN_OR_RETURN(
         const std::unique_ptr<CudaDevice> device,
         CudaDevice::Create(*api,
                            {.ordinal = i, .memory_bytes = 2 * kCopyBytes}));
-    CASTOR_RETURN_IF_ERROR(PrintBandwidths(*device));
+    CASTOR_RETURN_IF_ERROR(MeasureBus(*device, &gpu));
   }
-  return absl::OkStatus();
+  return found;
+}
+
+std::string Format(const FoundGpus& found) {
+  if (!found.why_none.empty()) {
+    return absl::StrCat("cuda device\n  ", found.why_none, "\n");
+  }
+  std::string text;
+  for (size_t i = 0; i < found.gpus.size(); ++i) {
+    const FoundGpu& gpu = found.gpus[i];
+    const cuda::GpuProperties& is = gpu.properties;
+    absl::StrAppend(
+        &text, "cuda device ", i, "\n  name        ", is.name,
+        " (compute capability ", is.compute_capability / 10, ".",
+        is.compute_capability % 10, ", ", is.multiprocessors,
+        " multiprocessors, PCI ", is.pci_bus_id,
+        gpu.numa_node < 0 ? "" : absl::StrCat(", NUMA node ", gpu.numa_node),
+        ")\n  driver      for CUDA ", is.driver_version,
+        "; the runtime in this program is ", is.runtime_version,
+        "\n  memory      ", gpu.memory.ToString(), "\n  pinned      ",
+        gpu.pinned.ok()
+            ? gpu.pinned->ToString()
+            : absl::StrCat("not here: ", gpu.pinned.status().message()),
+        "\n  pageable    ", gpu.pageable.ToString(), "\n");
+  }
+  return text;
+}
+
+nlohmann::json ToJson(const FoundGpus& found) {
+  if (!found.why_none.empty()) return nullptr;
+  nlohmann::json gpus = nlohmann::json::array();
+  for (const FoundGpu& gpu : found.gpus) {
+    gpus.push_back(
+        {{"name", gpu.properties.name},
+         {"compute_capability", gpu.properties.compute_capability / 10.0},
+         {"multiprocessors", gpu.properties.multiprocessors},
+         {"pci_bus_id", gpu.properties.pci_bus_id},
+         {"numa_node",
+          gpu.numa_node < 0 ? nlohmann::json() : nlohmann::json(gpu.numa_node)},
+         {"total_bytes", gpu.memory.total_bytes},
+         {"free_bytes", gpu.memory.free_bytes},
+         {"usable_bytes", gpu.memory.usable_bytes()},
+         {"pinned_copies",
+          gpu.pinned.ok() ? gpu.pinned->ToJson() : nlohmann::json()},
+         {"pageable_copies", gpu.pageable.ToJson()}});
+  }
+  return gpus;
 }
 
 }  // namespace castor::cli

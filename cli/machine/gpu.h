@@ -2,10 +2,16 @@
 #ifndef CASTOR_CLI_MACHINE_GPU_H_
 #define CASTOR_CLI_MACHINE_GPU_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "cli/machine/bandwidth.h"
+#include "device/cuda/api.h"
+#include "device/cuda/gpu.h"
 #include "run/gpu.h"
 #include "runtime/train/trainer.h"
 
@@ -18,9 +24,25 @@ void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options);
 // "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)"
 std::string Describe(const Gpu& gpu);
 
-// Prints what GPUs there are, and the bandwidth of the first one's bus; where
-// there is none, why.
-absl::Status PrintGpus();
+// A GPU of this machine, and how fast its bus is.
+struct FoundGpu {
+  cuda::GpuProperties properties;
+  cuda::GpuMemory memory;
+  int numa_node = -1;  // -1: not known
+  // Of pinned memory, or why there is none; of pageable memory.
+  absl::StatusOr<BusBandwidth> pinned = absl::UnknownError("not measured");
+  BusBandwidth pageable;
+};
+struct FoundGpus {
+  std::vector<FoundGpu> gpus;
+  std::string why_none;  // "": there are some
+};
+// Measures all GPUs that this process sees.
+absl::StatusOr<FoundGpus> FindGpus();
+
+std::string Format(const FoundGpus& found);
+// An array, or null where there is none (docs/json.md).
+nlohmann::json ToJson(const FoundGpus& found);
 
 }  // namespace castor::cli
 

@@ -17,6 +17,7 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int world_size = 1;
   MachineArguments machine = {};
+  bool json = false;  // docs/json.md
 };
 // Gives the exit code (cli/output/exit_code.h).
 int PlanRun(const PlanArguments& arguments);

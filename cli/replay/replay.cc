@@ -147,7 +147,8 @@ ReplayResult Timed(const PlacementPolicy* policy, PlanRequest request,
 }  // namespace
 
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
-                                    const Conditions& conditions) {
+                                    const Conditions& conditions,
+                                    std::optional<Refusal>* refused) {
   const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
   CASTOR_ASSIGN_OR_RETURN(const std::shared_ptr<const StepTrace> trace,
                           AdmittedTrace(run, conditions));
@@ -176,9 +177,10 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
     result.own = true;
     return result;
   }
-  const std::optional<RefusedStep> refused =
-      RefuseRun(policy->admission, asked);
-  if (refused.has_value()) return Refused(refused->refusal, policy, asked);
+  if (const auto step = RefuseRun(policy->admission, asked); step.has_value()) {
+    if (refused != nullptr) *refused = step->refusal;
+    return Refused(step->refusal, policy, asked);
+  }
   // Where blocks would move together under another plan is not known.
   std::vector<Moment> from;
   if (Chooses(run, conditions)) {
@@ -233,11 +235,11 @@ std::vector<int64_t> SweepBudgets(
 absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const RecordedRun& run, const Conditions& conditions,
     const std::vector<const PlacementPolicy*>& policies, int64_t points,
-    const std::function<void(int64_t, int64_t)>& progress) {
+    const std::function<void(int64_t, int64_t)>& progress,
+    std::optional<Refusal>* refused) {
   std::vector<SweepPoint> sweep;
   const std::vector<int64_t> budgets =
       SweepBudgets(run, conditions, policies, points);
-  absl::Status refused;
   int64_t done = 0;
   for (const int64_t budget : budgets) {
     for (const PlacementPolicy* policy : policies) {
@@ -261,7 +263,7 @@ absl::StatusOr<std::vector<SweepPoint>> Sweep(
   Conditions at = conditions;
   at.policy = policies.front();
   at.device_bytes = kUnlimitedBytes;
-  CASTOR_RETURN_IF_ERROR(Replay(run, at).status());
+  CASTOR_RETURN_IF_ERROR(Replay(run, at, refused).status());
   return absl::InternalError("nothing fits, yet nothing is refused");
 }
 

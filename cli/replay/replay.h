@@ -44,11 +44,13 @@ struct ReplayResult {
 };
 
 // Under the run's own conditions its own plan, else the planner's.
-// ResourceExhausted: it does not fit, in the words of `castor train`.
+// ResourceExhausted: it does not fit, in the words of `castor train`, and
+// *refused (may be null) has it in figures.
 // InvalidArgument: another way of checkpointing activations is asked for, and
 // the trace says nothing of the model's blocks.
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
-                                    const Conditions& conditions);
+                                    const Conditions& conditions,
+                                    std::optional<Refusal>* refused = nullptr);
 
 // The smallest budget of the policies, what everything takes, and between them
 // `points` in all, at equal ratios; and the run's own budget, if it is there.
@@ -64,11 +66,13 @@ struct SweepPoint {
 
 // What fits, by budget, then by policy. Each policy starts at its own smallest
 // budget too. `progress`, where given, is told how much is done.
-// ResourceExhausted: nothing fits, in train's words for the first policy.
+// ResourceExhausted: nothing fits, in train's words for the first policy;
+// *refused (may be null) has them in figures.
 absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const RecordedRun& run, const Conditions& conditions,
     const std::vector<const PlacementPolicy*>& policies, int64_t points,
-    const std::function<void(int64_t done, int64_t all)>& progress);
+    const std::function<void(int64_t done, int64_t all)>& progress,
+    std::optional<Refusal>* refused = nullptr);
 
 }  // namespace castor::cli
 

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "cli/figures/figures.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
@@ -86,13 +89,17 @@ absl::Status WriteFiles(const ReplayArguments& arguments,
   if (!arguments.csv_path.empty()) {
     CASTOR_RETURN_IF_ERROR(Annotate(
         "--csv", WriteWhole(arguments.csv_path, SweepCsv(run, points))));
-    std::printf("  table: %s\n", arguments.csv_path.c_str());
+    if (!arguments.json) {
+      std::printf("  table: %s\n", arguments.csv_path.c_str());
+    }
   }
   if (!arguments.picture_path.empty()) {
     CASTOR_RETURN_IF_ERROR(Annotate(
         "--picture",
         WriteWhole(arguments.picture_path, SweepSvg(run, title, points))));
-    std::printf("  picture: %s\n", arguments.picture_path.c_str());
+    if (!arguments.json) {
+      std::printf("  picture: %s\n", arguments.picture_path.c_str());
+    }
   }
   return absl::OkStatus();
 }
@@ -146,11 +153,17 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
   for (char& c : name) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
+  std::optional<Refusal> refused;
   if (!arguments.sweep) {
-    absl::StatusOr<ReplayResult> result = Replay(run, conditions);
+    absl::StatusOr<ReplayResult> result = Replay(run, conditions, &refused);
+    if (arguments.json) PrintRefusal(refused, result.status());
     CASTOR_RETURN_IF_ERROR(result.status());
-    PrintTitle(name, run.training.trace);
-    std::fputs(ReplayTable(run, *result).c_str(), stdout);
+    if (arguments.json) {
+      PrintJson(ReplayJson(run, *result));
+    } else {
+      PrintTitle(name, run.training.trace);
+      std::fputs(ReplayTable(run, *result).c_str(), stdout);
+    }
     const SweepPoint point = {result->request.device_budget_bytes,
                               result->policy, *std::move(result)};
     return WriteFiles(arguments, run, name, {point});
@@ -161,12 +174,22 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
     if (policy.in_configurations) policies.insert(policies.begin(), &policy);
   }
   if (conditions.policy.has_value()) policies = {*conditions.policy};
-  CASTOR_ASSIGN_OR_RETURN(
-      const std::vector<SweepPoint> points,
-      Sweep(run, conditions, policies, kSweepPoints, ShowProgress));
-  PrintTitle(name, run.training.trace);
-  std::fputs(SweepTable(run, points).c_str(), stdout);
-  std::fputs(SweepPicture(points).c_str(), stdout);
+  const absl::StatusOr<std::vector<SweepPoint>> swept =
+      Sweep(run, conditions, policies, kSweepPoints, ShowProgress, &refused);
+  if (arguments.json) PrintRefusal(refused, swept.status());
+  CASTOR_RETURN_IF_ERROR(swept.status());
+  const std::vector<SweepPoint>& points = *swept;
+  if (arguments.json) {
+    nlohmann::json sweep = nlohmann::json::array();
+    for (const SweepPoint& point : points) {
+      sweep.push_back(ReplayJson(run, point.result));
+    }
+    PrintJson({{"sweep", std::move(sweep)}});
+  } else {
+    PrintTitle(name, run.training.trace);
+    std::fputs(SweepTable(run, points).c_str(), stdout);
+    std::fputs(SweepPicture(points).c_str(), stdout);
+  }
   return WriteFiles(arguments, run, name, points);
 }
 

@@ -14,6 +14,7 @@ struct ReplayArguments {
   bool sweep = false;
   std::string csv_path;
   std::string picture_path;
+  bool json = false;  // docs/json.md
 };
 // Gives the exit code (cli/output/exit_code.h).
 int ReplayTrace(const ReplayArguments& arguments);

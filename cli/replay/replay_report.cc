@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/units.h"
+#include "cli/figures/figures.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 #include "run/program/forecast.h"
@@ -136,6 +137,37 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
                     "and assumed speeds\n");
   }
   return text;
+}
+
+nlohmann::json ReplayJson(const RecordedRun& run, const ReplayResult& result) {
+  const PlanCost& cost = result.cost;
+  const PlanRequest& request = result.request;
+  nlohmann::json json = ForecastJson(ForecastOf(cost, request));
+  json.erase("planned_addresses");  // a replay plans none
+  json.update({
+      {"fits", true},
+      {"policy", std::string(result.policy->name)},
+      {"device_budget_bytes", BudgetJson(request.device_budget_bytes)},
+      {"host_budget_bytes", BudgetJson(request.host_budget_bytes)},
+      {"predicted_tokens_per_second", TokensPerSecond(run, cost.step_ns)},
+      {"predicted_stall_seconds_per_step",
+       static_cast<double>(cost.stall_ns) * 1e-9},
+      {"predicted_device_peak_bytes", cost.device_peak_bytes},
+      {"peak_operator", result.peak_operator},
+      {"h2d_bytes_per_step", cost.h2d_bytes},
+      {"least_h2d_bytes_per_step", result.least_h2d_bytes},
+      {"d2h_bytes_per_step", cost.d2h_bytes},
+      {"chunks", result.plan.side.size()},
+      {"device_side_chunks", result.device_sides},
+      {"durations_measured", run.training.trace.measured},
+      {"as_recorded", result.own},
+  });
+  const MeasuredSteps& measured = run.measured;
+  if (result.own && measured.steps > 0) {
+    json["step_seconds"] = static_cast<double>(measured.step_ns) * 1e-9;
+    json["device_peak_bytes"] = measured.device_peak_bytes;
+  }
+  return json;
 }
 
 std::string SweepTable(const RecordedRun& run,

@@ -2,6 +2,7 @@
 #ifndef CASTOR_CLI_REPLAY_REPLAY_REPORT_H_
 #define CASTOR_CLI_REPLAY_REPLAY_REPORT_H_
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result);
 // One line per point.
 std::string SweepTable(const RecordedRun& run,
                        const std::vector<SweepPoint>& sweep);
+
+// A point's figures: of the plan, and beside it what the recorded run
+// measured.
+nlohmann::json ReplayJson(const RecordedRun& run, const ReplayResult& result);
 
 // Step time over the budget, a letter per policy, in characters.
 std::string SweepPicture(const std::vector<SweepPoint>& sweep);

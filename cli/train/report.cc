@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/small_file.h"
 #include "base/units.h"
+#include "cli/figures/figures.h"
 #include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
@@ -18,18 +19,6 @@ std::string FormatSeconds(double seconds) {
   const int64_t whole = static_cast<int64_t>(seconds + 0.5);
   if (whole < 3600) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
   return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
-}
-
-// A message may quote a path that is no UTF-8.
-std::string Dump(const nlohmann::json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-         "\n";
-}
-
-// A budget's bytes; null where no budget would do, or none is set.
-nlohmann::json Budget(int64_t bytes) {
-  if (bytes >= kUnlimitedBytes) return nullptr;
-  return bytes;
 }
 
 // The rank that was waited for longest, if any is worth naming.
@@ -384,7 +373,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   json summary;
   summary["policy"] = std::string(config.memory.placement_policy->name);
   summary["precision"] = std::string(DTypeName(config.dtype()));
-  summary["device_budget_bytes"] = Budget(report.device_budget_bytes);
+  summary["device_budget_bytes"] = BudgetJson(report.device_budget_bytes);
   summary["smallest_device_budget_bytes"] =
       admission.smallest_device_budget_bytes;
   summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
@@ -393,19 +382,11 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["ended"] = report.ended;
   if (!report.error.empty()) summary["error"] = report.error;
   if (refusal.has_value()) {
-    summary["refused"] = {{"operator", refusal->op},
-                          {"tier", refusal->tier},
-                          {"peak_bytes", refusal->peak_bytes},
-                          {"resident_bytes", refusal->resident_bytes},
-                          {"smallest_device_budget_bytes",
-                           Budget(refusal->smallest_device_budget_bytes)},
-                          {"smallest_host_budget_bytes",
-                           Budget(refusal->smallest_host_budget_bytes)}};
-    summary["smallest_device_budget_bytes"] =
-        Budget(refusal->smallest_device_budget_bytes);
+    summary.update(RefusalJson(*refusal));
     summary["steps"] = 0;
-    return Dump(summary);
+    return JsonText(summary);
   }
+  summary["fits"] = true;
   const SteadyFigures steady = report.steps.Steady();
   summary["steps"] = report.last_step;
   if (!report.steps.empty()) {
@@ -440,17 +421,12 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   }
   summary["device_peak_bytes"] = report.device_peak_bytes;
   summary["host_peak_bytes"] = report.host_peak_bytes;
-  summary["predicted_step_seconds"] =
-      static_cast<double>(report.forecast.step_ns) * 1e-9;
+  summary.update(ForecastJson(report.forecast));
   summary["predicted_device_peak_bytes"] = report.predicted_device_peak_bytes;
   summary["plans"] = report.plans;
   summary["speculative_updates"] =
       report.speculation.committed + report.speculation.repeated;
   summary["speculative_updates_repeated"] = report.speculation.repeated;
-  summary["planned_addresses"] = report.forecast.addresses;
-  summary["blocks"] = report.forecast.blocks.blocks;
-  summary["kept_blocks"] = report.forecast.blocks.kept;
-  summary["offloaded_blocks"] = report.forecast.blocks.offloaded;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;
@@ -475,14 +451,14 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     // Each byte once: what is sent is what others receive.
     summary["network_bytes_per_step"] = sent;
   }
-  return Dump(summary);
+  return JsonText(summary);
 }
 
 std::string SummaryJson(absl::string_view ended, absl::string_view error) {
   const nlohmann::json summary = {{"ended", std::string(ended)},
                                   {"error", std::string(error)},
                                   {"steps", 0}};
-  return Dump(summary);
+  return JsonText(summary);
 }
 
 bool IsSummary(const std::string& path) {

@@ -61,8 +61,8 @@ TEST(Refusal, OfTheMachineNamesTheShareOfARank) {
   const absl::Status shared =
       RefusalStatus(refusal, {.machine_share_bytes = 4096}, {});
   EXPECT_TRUE(absl::IsResourceExhausted(shared));
-  ExpectParts(shared.message(), {"its share as one of the machine's ranks is "
-                                 "4.00 KiB; start fewer ranks on a machine"});
+  ExpectParts(shared.message(), {"its share of the machine's memory is "
+                                 "4.00 KiB; start fewer ranks on it"});
 }
 
 TEST(MachineRefusal, ComparesDeviceAndHostTogether) {

@@ -12,6 +12,7 @@ namespace castor {
 Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request) {
   return {.step_ns = cost.step_ns,
           .device_peak_bytes = cost.device_peak_bytes,
+          .host_peak_bytes = cost.host_bytes,
           .busy_ns = cost.busy_ns,
           .binds = cost.Busiest(),
           .measured = request.trace->measured,
@@ -42,6 +43,8 @@ Forecast MeanForecast(const std::vector<WeightedForecast>& forecasts) {
     }
     mean.device_peak_bytes =
         std::max(mean.device_peak_bytes, forecast->device_peak_bytes);
+    mean.host_peak_bytes =
+        std::max(mean.host_peak_bytes, forecast->host_peak_bytes);
     mean.measured &= forecast->measured;
     mean.addresses &= forecast->addresses;
   }

@@ -19,6 +19,7 @@ namespace castor {
 struct Forecast {
   int64_t step_ns = 0;
   int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
   std::array<int64_t, kNumResources> busy_ns = {};  // by Resource, of step_ns
   Resource binds = Resource::kCompute;              // works for longest
   bool measured = false;  // from durations that were measured, not estimated

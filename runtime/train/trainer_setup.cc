@@ -217,8 +217,10 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   }
   const auto why =
       MachineRefusal(memory, planner_.machine_bytes(), &admission_);
-  // What is only planned may be for a larger machine than this one.
-  if (why.has_value() && !options_.admit_only) {
+  // What is only planned may be for a larger machine than this one, unless it
+  // is said what that machine has.
+  if (why.has_value() &&
+      (!options_.admit_only || memory.machine_share_bytes > 0)) {
     refuse(run.training, *why);
     return RefusalStatus(*why, memory, {});
   }

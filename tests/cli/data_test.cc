@@ -260,8 +260,12 @@ TEST_F(LengthsTest, BatchesAreTheSameToEveryRankAndAfterAResume) {
                     "--summary", "evaluated.json"})
                 .exit_code,
             0);
-  EXPECT_EQ(Json::parse(ReadFile(Path("evaluated.json")))["loss"],
-            whole["evaluations"].back()["loss"]);
+  const Json evaluated = Json::parse(ReadFile(Path("evaluated.json")));
+  EXPECT_EQ(evaluated["loss"], whole["evaluations"].back()["loss"]);
+  const ProcessResult as_json =
+      Castor({"evaluate", "run.json", "--checkpoint", "latest", "--json"});
+  EXPECT_EQ(as_json.exit_code, 0) << as_json.err;
+  EXPECT_EQ(Json::parse(as_json.out, nullptr, false), evaluated);
   Json on_ranks = config_;
   on_ranks["train_batch_size"] = 4;
   on_ranks.erase("gradient_accumulation_steps");

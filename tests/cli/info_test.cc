@@ -60,6 +60,23 @@ TEST_F(InfoTest, AlonePrintsThisMachine) {
   }
 }
 
+TEST_F(InfoTest, TellsAMachineAsJson) {
+  const ProcessResult result = Castor({"info", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json json = Json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << result.out;
+  EXPECT_EQ(json["processors"], AvailableProcessors());
+  EXPECT_GT(json["memory_bytes"], 1 << 20);
+  EXPECT_GT(json["copies"]["to_device_bytes_per_s"], 0);
+  EXPECT_EQ(json["gpus"].is_null(), json.contains("why_no_gpu"));
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "2", 1);
+  const ProcessResult ranks = Castor({"info", "--json"});
+  unsetenv("RANK");
+  unsetenv("WORLD_SIZE");
+  ExpectUserError(ranks);
+}
+
 TEST_F(InfoTest, UnderMpirunPrintsOneMapOfAllRanks) {
   constexpr int kRanks = 3;
   const std::string text = OfRanks(kRanks);

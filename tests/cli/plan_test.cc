@@ -371,5 +371,108 @@ TEST_F(PlanOfModel, RefusesWhatIsNoModel) {
   ExpectRefused({"--model", "gpt2", "--set", "model.n_layer=3"}, "n_layer");
 }
 
+class PlanAsJson : public CliTest {
+ protected:
+  // The document that the command prints, and nothing else.
+  Json Figures(std::vector<std::string> args, int exit_code = 0) const {
+    args.insert(args.begin(), "plan");
+    args.push_back("--json");
+    const ProcessResult plan = Castor(args);
+    EXPECT_EQ(plan.exit_code, exit_code) << plan.err;
+    const Json json = Json::parse(plan.out, nullptr, false);
+    EXPECT_TRUE(json.is_object()) << plan.out;
+    return json;
+  }
+};
+
+TEST_F(PlanAsJson, HasTheSummarysNames) {
+  const Json summary = Summary(SmallConfig());
+  const Json plan = Figures({"run.json"});
+  for (const char* const name :
+       {"fits", "binds", "busy", "predicted_step_seconds",
+        "predicted_device_peak_bytes", "predicted_host_peak_bytes", "policy",
+        "precision", "world_size", "device_budget_bytes",
+        "smallest_device_budget_bytes", "unmanaged_device_bytes", "blocks",
+        "kept_blocks", "offloaded_blocks", "planned_addresses",
+        "h2d_bytes_per_step", "d2h_bytes_per_step"}) {
+    EXPECT_TRUE(plan.contains(name)) << name;
+    EXPECT_TRUE(summary.contains(name)) << name;
+  }
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_EQ(plan["durations_measured"], false);
+  EXPECT_GT(plan["predicted_host_peak_bytes"], 0);
+  EXPECT_GT(plan["predicted_step_seconds"], 0);
+  EXPECT_EQ(plan["busy"].size(), 4u);
+}
+
+// The roofline's arithmetic, through all layers: of two machines that differ in
+// one figure, that figure shows.
+TEST_F(PlanAsJson, FollowsTheMachinesFigures) {
+  const auto machine = [&](double tflops, double gbps) {
+    WriteFile(Path("mine.json"),
+              Json({{"gpus",
+                     {{"mine",
+                       {{"name", "Mine"},
+                        {"compute_capability", 8.9},
+                        {"memory", "24GiB"},
+                        {"memory_gbps", 1e5},
+                        {"tflops", {{"fp32", tflops}, {"bf16", tflops}}},
+                        {"to_device_gbps", gbps},
+                        {"from_device_gbps", gbps},
+                        {"source", "this test"}}}}},
+                    {"hosts",
+                     {{"fast",
+                       {{"name", "fast"},
+                        {"memory_gbps", 1e5},
+                        {"source", "this test"}}}}}})
+                  .dump());
+    return Figures({"--model", "gpt2", "--gpu", "mine", "--host", "fast",
+                    "--machine", "mine.json", "--set",
+                    "memory.placement_policy=cuda"});
+  };
+  // All is resident: products are what takes time.
+  const Json slow = machine(1, 10);
+  const Json fast = machine(4, 10);
+  EXPECT_EQ(slow["binds"], "compute");
+  EXPECT_EQ(slow["gpu"], "mine");
+  EXPECT_EQ(slow["h2d_bytes_per_step"], 0);
+  const double ratio = slow["predicted_step_seconds"].get<double>() /
+                       fast["predicted_step_seconds"].get<double>();
+  EXPECT_GT(ratio, 3.5);
+  EXPECT_LT(ratio, 4);
+  // 6 operations a parameter and token, more with attention, at 0.65 of the
+  // peak: 124e6 * 6 * 8192 / 0.65e12.
+  EXPECT_GT(slow["predicted_step_seconds"], 9.4);
+  EXPECT_LT(slow["predicted_step_seconds"], 2 * 9.4);
+  EXPECT_EQ(machine(1, 0.01)["predicted_step_seconds"],
+            slow["predicted_step_seconds"]);
+}
+
+TEST_F(PlanAsJson, SaysWhatARefusalNeeds) {
+  const Json refused = Figures({"--model", "gpt2", "--gpu", "3060", "--set",
+                                "memory.device_memory=16MiB"},
+                               2);
+  EXPECT_EQ(refused["fits"], false);
+  EXPECT_EQ(refused["binds"], "device_memory");
+  EXPECT_THAT(refused["error"].get<std::string>(),
+              HasSubstr("this run does not fit"));
+  const auto least = refused["smallest_device_budget_bytes"].get<int64_t>();
+  EXPECT_GT(least, int64_t{16} << 20);
+  EXPECT_EQ(Figures({"--model", "gpt2", "--gpu", "3060", "--set",
+                     "memory.device_memory=" + std::to_string(least)})["fits"],
+            true);
+  const Json host =
+      Figures({"--model", "qwen3-32b", "--gpu", "4090", "--ram", "64GiB"}, 2);
+  EXPECT_EQ(host["binds"], "host_memory");
+  EXPECT_GT(host["refused"]["smallest_host_budget_bytes"], int64_t{64} << 30);
+  EXPECT_EQ(host["ram_bytes"], int64_t{64} << 30);
+
+  // What is wrong otherwise leaves standard output empty.
+  const ProcessResult wrong =
+      Castor({"plan", "--model", "gpt2", "--gpu", "none", "--json"});
+  ExpectUserError(wrong);
+  EXPECT_EQ(wrong.out, "");
+}
+
 }  // namespace
 }  // namespace castor::testing

@@ -254,6 +254,44 @@ TEST_F(ReplayTest, RefusesInTrainsOwnWords) {
                                   "memory.placement_policy \"auto\""));
 }
 
+// What --json prints is what the table of --csv has.
+TEST_F(ReplayTest, TellsFiguresAsJson) {
+  const Json summary = Summary(Config("auto"), {"--trace", "run.trace"});
+  const auto figures = [&](std::vector<std::string> args, int exit_code) {
+    args.push_back("--json");
+    const ProcessResult result = Replay(args);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    const Json json = Json::parse(result.out, nullptr, false);
+    EXPECT_TRUE(json.is_object()) << result.out;
+    return json;
+  };
+  const Row row = ReplayRow();
+  const Json own = figures({}, 0);
+  EXPECT_EQ(own["fits"], true);
+  EXPECT_EQ(own["as_recorded"], true);
+  EXPECT_EQ(own["durations_measured"], true);
+  EXPECT_EQ(own["policy"], "auto");
+  EXPECT_TRUE(own["busy"].contains(own["binds"].get<std::string>()));
+  EXPECT_NEAR(own["predicted_step_seconds"].get<double>(),
+              1e-9 * static_cast<double>(Number(row, "step_ns")), 1e-9);
+  EXPECT_EQ(own["predicted_device_peak_bytes"],
+            Number(row, "device_peak_bytes"));
+  EXPECT_EQ(own["h2d_bytes_per_step"], summary["h2d_bytes_per_step"]);
+  EXPECT_EQ(own["device_peak_bytes"],
+            Number(row, "measured_device_peak_bytes"));
+  const Json sweep = figures({"--sweep", "--policy", "auto"}, 0)["sweep"];
+  ASSERT_GT(sweep.size(), 1u);
+  EXPECT_LT(sweep.front()["device_budget_bytes"],
+            sweep.back()["device_budget_bytes"]);
+
+  const Json refused = figures({"--device-memory", "1KiB"}, 2);
+  EXPECT_EQ(refused["fits"], false);
+  EXPECT_EQ(refused["binds"], "device_memory");
+  EXPECT_EQ(refused["smallest_device_budget_bytes"],
+            sweep.front()["device_budget_bytes"]);
+  EXPECT_THAT(refused["error"].get<std::string>(), HasSubstr("does not fit"));
+}
+
 TEST_F(ReplayTest, FindsABudgetForARunThatWasRefused) {
   const ProcessResult refused =
       Train(Config("auto", 40 * 1024), {"--trace", "run.trace"});
