@@ -312,12 +312,11 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
           "llama-3.1-8b, gpt2-xl ... (docs/planning.md), or of a directory's "
           "config.json");
   AddOverrides(command, &plan->overrides);
-  command
-      ->add_option("--world-size", plan->world_size,
-                   "of so many ranks, each on a device of its own (default: "
-                   "as a launcher started, else 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+  CLI::Option* const world_size =
+      command->add_option("--world-size", plan->world_size,
+                          "of so many ranks, each on a machine of its own "
+                          "(default: as a launcher started, else 1)");
+  world_size->type_name("N")->check(CLI::Range(1, 1 << 20));
   MachineArguments& machine = plan->machine;
   AddText(command, "--gpu", &machine.gpu, "NAME",
           "on this GPU, which need not be here: 4090, a100-80, h100-sxm ... "
@@ -325,11 +324,24 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
   AddText(command, "--ram", &machine.ram, "SIZE",
           "on a machine with so much memory: 64GiB");
   AddText(command, "--host", &machine.host, "NAME",
-          "with --gpu: what stands beside it: desktop (the default), "
-          "desktop-ddr4, server, server-ddr5");
+          "with --gpu: what stands beside it: desktop (the default), server, "
+          "dgx-a100 ... (docs/planning.md)");
   AddText(command, "--machine", &machine.file, "FILE",
           "with --gpu: more GPUs and hosts, in the form of "
           "device/machines/machines.json");
+  command
+      ->add_option("--nodes", machine.nodes,
+                   "with --gpu: on so many machines, which a network connects")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(world_size);
+  command
+      ->add_option("--gpus-per-node", machine.gpus_per_node,
+                   "with --gpu: so many of them in a machine, a rank each, "
+                   "which share its memory and network")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->excludes(world_size);
   AddJson(command, &plan->json);
 }
 
@@ -539,7 +551,9 @@ int Main(int argc, char** argv) {
   if (!ranks.ok()) return Fail(ranks.status());
   if (ranks->rank > 0) return LeaveToFirstRank(*ranks);
   if (*plan_command) {
-    if (plan_command->count("--world-size") == 0) {
+    if (const int machines = plan.machine.world_size(); machines > 0) {
+      plan.world_size = machines;
+    } else if (plan_command->count("--world-size") == 0) {
       plan.world_size = ranks->world_size;
     }
     return Printed(PlanRun(plan));

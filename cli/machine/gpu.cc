@@ -60,9 +60,10 @@ void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options) {
                              ? nullptr
                              : machines.GpuNamed(gpu.properties.name);
   const GpuSpec spec = known != nullptr ? *known : *machines.Gpu(kUsualGpu);
-  const auto roofline = RooflineOf(spec, *machines.Host(kUsualHost), dtype);
+  const HostSpec host = *machines.Host(kUsualHost);
+  const auto roofline = RooflineOf(spec, host, /*ranks=*/1, dtype);
   if (roofline.ok()) options->roofline = *roofline;
-  if (options->bus_bytes_per_s == 0) options->bus = BusOf(spec);
+  if (options->bus_bytes_per_s == 0) options->bus = BusOf(spec, host, 1, 1);
   options->open_device = OpenerOf(gpu, options->threads);
 }
 

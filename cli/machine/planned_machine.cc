@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "device/cuda/gpu.h"
 #include "run/gpu.h"
-#include "run/managed_memory.h"
 
 namespace castor::cli {
 namespace {
@@ -34,6 +33,15 @@ std::string FormatGbps(double bytes_per_s) {
   return absl::StrFormat("%.3g GB/s", bytes_per_s / 1e9);
 }
 
+// The bus that a plan assumes: what the configuration says of copies, it says.
+BusModel AssumedBus(const PlannedMachine& machine, const Config& config) {
+  BusModel bus = BusOf(*machine.gpu, machine.host, machine.ranks,
+                       static_cast<int>(config.world_size()));
+  const double given = config.device.bus_gbps * 1e9;
+  if (given > 0) bus.h2d_bytes_per_s = bus.d2h_bytes_per_s = given;
+  return bus;
+}
+
 absl::Status Means(bool given, absl::string_view option,
                    absl::string_view why) {
   return given ? absl::OkStatus()
@@ -42,8 +50,20 @@ absl::Status Means(bool given, absl::string_view option,
 
 }  // namespace
 
+int MachineArguments::world_size() const {
+  if (nodes == 0 && gpus_per_node == 0) return 0;
+  const int64_t ranks =
+      int64_t{1} * std::max(1, nodes) * std::max(1, gpus_per_node);
+  return static_cast<int>(std::min<int64_t>(ranks, 1 << 30));
+}
+
 absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
     const MachineArguments& arguments) {
+  if (arguments.world_size() > 0) {
+    CASTOR_RETURN_IF_ERROR(Means(!arguments.gpu.empty(),
+                                 "--nodes, --gpus-per-node",
+                                 "are machines with GPUs: give --gpu too"));
+  }
   if (!arguments.host.empty()) {
     CASTOR_RETURN_IF_ERROR(
         Means(!arguments.gpu.empty(), "--host",
@@ -84,11 +104,12 @@ absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
       machines.Host(arguments.host.empty() ? kUsualHost : arguments.host);
   CASTOR_RETURN_IF_ERROR(Annotate("--host", host.status()));
   machine.host = *host;
+  machine.ranks = std::max(1, arguments.gpus_per_node);
   return machine;
 }
 
 absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
-                                    DType dtype) {
+                                    int ranks, DType dtype) {
   Roofline roofline;
   roofline.flops_per_s = dtype == DType::kFloat32   ? gpu.fp32_flops_per_s
                          : dtype == DType::kFloat16 ? gpu.fp16_flops_per_s
@@ -100,7 +121,7 @@ absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
   }
   roofline.bytes_per_s = gpu.bytes_per_s;
   const Efficiency& reached = gpu.efficiency;
-  roofline.host_bytes_per_s = host.bytes_per_s * reached.host;
+  roofline.host_bytes_per_s = host.bytes_per_s * reached.host / ranks;
   const auto set = [&](CostKind kind, double share) {
     roofline.share[static_cast<int>(kind)] = share;
   };
@@ -111,10 +132,22 @@ absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
   return roofline;
 }
 
-BusModel BusOf(const GpuSpec& gpu) {
-  return {.h2d_bytes_per_s = gpu.h2d_bytes_per_s * gpu.efficiency.copy,
-          .d2h_bytes_per_s = gpu.d2h_bytes_per_s * gpu.efficiency.copy,
-          .latency_ns = kCopyLatencyNs};
+BusModel BusOf(const GpuSpec& gpu, const HostSpec& host, int ranks,
+               int world_size) {
+  const double copy = gpu.efficiency.copy;
+  const double share = host.bytes_per_s / (2 * ranks);
+  BusModel bus = {
+      .h2d_bytes_per_s = std::min(gpu.h2d_bytes_per_s * copy, share),
+      .d2h_bytes_per_s = std::min(gpu.d2h_bytes_per_s * copy, share),
+      .latency_ns = kCopyLatencyNs};
+  if (world_size == 1) return bus;
+  const double others = world_size - 1;
+  const double near = (ranks - 1) / others;
+  const double far = (world_size - ranks) / others;
+  bus.network_bytes_per_s =
+      copy / std::max(near / gpu.link_bytes_per_s,
+                      far * ranks / host.network_bytes_per_s);
+  return bus;
 }
 
 absl::Status PutOn(const PlannedMachine& machine, Config* config) {
@@ -127,6 +160,9 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
                        " is more than --ram ", FormatBytes(machine.ram_bytes)));
     }
     memory.host_memory = std::min(memory.host_memory, machine.ram_bytes);
+  }
+  for (int64_t* const bytes : {&memory.host_memory, &memory.pinned_memory}) {
+    if (*bytes < kUnlimitedBytes) *bytes /= machine.ranks;
   }
   if (!machine.gpu.has_value()) return absl::OkStatus();
   config->device.type = DeviceType::kCuda;
@@ -143,14 +179,14 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
 
 absl::Status PlanFor(const PlannedMachine& machine, const Config& config,
                      TrainerOptions* options) {
-  options->memory.machine_share_bytes = machine.ram_bytes;
+  options->memory.machine_share_bytes = machine.ram_bytes / machine.ranks;
   if (!machine.gpu.has_value()) return absl::OkStatus();
   options->memory.device_has_own_memory = true;
   options->gpu_sizes = GpuElsewhere().sizes;
   CASTOR_ASSIGN_OR_RETURN(
       options->roofline,
-      RooflineOf(*machine.gpu, machine.host, config.dtype()));
-  if (config.device.bus_gbps == 0) options->bus = BusOf(*machine.gpu);
+      RooflineOf(*machine.gpu, machine.host, machine.ranks, config.dtype()));
+  options->bus = AssumedBus(machine, config);
   return absl::OkStatus();
 }
 
@@ -165,9 +201,7 @@ std::string Describe(const PlannedMachine& machine, const Config& config) {
         FormatBytes(gpu.reported_bytes), " that CUDA reports, less ",
         FormatBytes(gpu.reported_bytes - UsableBytes(gpu, ranks)),
         " for its context and libraries)\n");
-    const BusModel bus = config.device.bus_gbps > 0
-                             ? castor::BusOf(config.device.bus_gbps * 1e9)
-                             : BusOf(gpu);
+    const BusModel bus = AssumedBus(machine, config);
     absl::StrAppend(&text, "  copies ", FormatGbps(bus.h2d_bytes_per_s),
                     " to the device, ", FormatGbps(bus.d2h_bytes_per_s),
                     " from it",
@@ -176,9 +210,18 @@ std::string Describe(const PlannedMachine& machine, const Config& config) {
   } else {
     text = "machine: this one's processors";
   }
+  if (machine.gpu.has_value() && config.world_size() > 1) {
+    absl::StrAppend(
+        &text, "\n  ", CeilDiv(config.world_size(), machine.ranks),
+        " machines of ", machine.ranks,
+        machine.ranks == 1 ? " rank" : " ranks, which share the host",
+        "; a rank receives ",
+        FormatGbps(AssumedBus(machine, config).network_bytes_per_s),
+        " from the others");
+  }
   if (machine.ram_bytes > 0) {
-    absl::StrAppend(&text, ", ", FormatBytes(machine.ram_bytes),
-                    " of memory (--ram)");
+    absl::StrAppend(&text, ", ", FormatBytes(machine.ram_bytes), " of memory",
+                    machine.ranks > 1 ? " each" : "", " (--ram)");
   }
   absl::StrAppend(&text, "\n");
   if (machine.gpu.has_value()) {

@@ -20,16 +20,24 @@ namespace castor::cli {
 
 // As they stand on the command line; "": not given.
 struct MachineArguments {
-  std::string gpu;   // a short name
-  std::string host;  // a short name
-  std::string ram;   // a size
-  std::string file;  // more machines
+  std::string gpu;        // a short name
+  std::string host;       // a short name
+  std::string ram;        // a size
+  std::string file;       // more machines
+  int nodes = 0;          // 0: not given
+  int gpus_per_node = 0;  // 0: not given
+
+  // The ranks that these make; 0: nothing is said.
+  int world_size() const;
 };
 
 struct PlannedMachine {
   std::optional<GpuSpec> gpu;  // none: what the configuration says
   HostSpec host;               // the usual one, unless one was given
   int64_t ram_bytes = 0;       // 0: not given
+  // The ranks of one machine, a GPU each, which share its host: memory,
+  // memory's bandwidth, network.
+  int ranks = 1;
 };
 
 // None: nothing was given. InvalidArgument: an unknown name, a wrong size or
@@ -38,17 +46,22 @@ struct PlannedMachine {
 absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
     const MachineArguments& arguments);
 
-// The speeds that a plan assumes of a GPU and its host in runs whose operands
-// are of `dtype`: peaks times the shares that operators reach. InvalidArgument:
-// the GPU has no matrix unit for the type.
+// The speeds that a plan assumes of a GPU and of its share of the host, one of
+// `ranks`, in runs whose operands are of `dtype`: peaks times the shares that
+// operators reach. InvalidArgument: the GPU has no matrix unit for the type.
 absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
-                                    DType dtype);
-BusModel BusOf(const GpuSpec& gpu);
+                                    int ranks, DType dtype);
+// Copies of all ranks, in both directions at once, have the host's memory's
+// rate at most. Of what a rank of `world_size` receives, equal parts are from
+// all others: those of its machine by the GPUs' links, the rest by the network,
+// whichever is later.
+BusModel BusOf(const GpuSpec& gpu, const HostSpec& host, int ranks,
+               int world_size);
 
 // Puts the machine into a configuration: its device, and the budgets that the
-// configuration does not give. On several ranks a GPU's own is less by what
-// NCCL takes. InvalidArgument: a budget that it gives is more than the machine
-// has.
+// configuration does not give; those of host memory become one rank's. On
+// several ranks a GPU's own is less by what NCCL takes. InvalidArgument: a
+// budget that it gives is more than the machine has.
 absl::Status PutOn(const PlannedMachine& machine, Config* config);
 
 // The trainer's options for a configuration that was put on the machine.

@@ -48,6 +48,12 @@ struct Planned {
   std::unique_ptr<Session> session;
   // What this machine's disks have no room for; "": nothing, or not looked at.
   std::string missing_room;
+
+  // The host memory that all ranks of one machine take at most.
+  int64_t MachineHostBytes() const {
+    const int ranks = machine.has_value() ? machine->ranks : 1;
+    return ranks * session->trainer().admission().forecast.host_peak_bytes;
+  }
 };
 
 std::string MachineText(const AdmissionReport& admission) {
@@ -61,6 +67,11 @@ std::string MachineText(const AdmissionReport& admission) {
 // What there is to say of a plan beside its figures, a line each.
 std::vector<std::string> NotesOn(const Planned& planned, bool by_shape) {
   std::vector<std::string> notes;
+  if (planned.machine.has_value() && planned.machine->ranks > 1) {
+    notes.push_back(absl::StrCat(
+        "a machine's ", planned.machine->ranks, " ranks take ",
+        FormatBytes(planned.MachineHostBytes()), " of its host memory"));
+  }
   if (std::string text = MachineText(planned.session->trainer().admission());
       !text.empty()) {
     notes.push_back(std::move(text));
@@ -114,6 +125,8 @@ nlohmann::json AskedJson(const Config& config,
   if (machine.has_value() && machine->gpu.has_value()) {
     json["gpu"] = machine->gpu->key;
     json["host"] = machine->host.key;
+    json["nodes"] = CeilDiv(config.world_size(), machine->ranks);
+    json["gpus_per_node"] = machine->ranks;
   }
   if (machine.has_value() && machine->ram_bytes > 0) {
     json["ram_bytes"] = machine->ram_bytes;
@@ -133,6 +146,7 @@ nlohmann::json PlanJson(const Planned& planned, bool by_shape) {
       {"predicted_tokens_per_second", seconds > 0 ? tokens / seconds : 0},
       {"durations_measured", admission.forecast.measured},
       {"predicted_device_peak_bytes", admission.device.total()},
+      {"predicted_machine_host_bytes", planned.MachineHostBytes()},
       {"smallest_device_budget_bytes", admission.smallest_device_budget_bytes},
       {"unmanaged_device_bytes", admission.unmanaged_device_bytes},
       {"h2d_bytes_per_step", admission.h2d_bytes_per_step},

@@ -81,6 +81,10 @@ GpuSpec ReadGpu(JsonReader reader, const std::string& key,
   rates.RefuseUnknownKeys();
   ReadGbps(reader, "to_device_gbps", &gpu.h2d_bytes_per_s);
   ReadGbps(reader, "from_device_gbps", &gpu.d2h_bytes_per_s);
+  gpu.link_bytes_per_s = gpu.h2d_bytes_per_s;
+  if (reader.Has("link_gbps")) {
+    ReadGbps(reader, "link_gbps", &gpu.link_bytes_per_s);
+  }
   ReadEfficiency(reader.Object("efficiency"), &gpu.efficiency);
   reader.Require("source");
   reader.String("source", &gpu.source);
@@ -94,6 +98,7 @@ HostSpec ReadHost(JsonReader reader, const std::string& key) {
   reader.Require("name");
   reader.String("name", &host.name);
   ReadGbps(reader, "memory_gbps", &host.bytes_per_s);
+  ReadGbps(reader, "network_gbps", &host.network_bytes_per_s);
   reader.Require("source");
   reader.String("source", &host.source);
   reader.RefuseUnknownKeys();

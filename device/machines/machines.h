@@ -41,6 +41,8 @@ struct GpuSpec {
   double bf16_flops_per_s = 0;
   double h2d_bytes_per_s = 0;
   double d2h_bytes_per_s = 0;
+  // That it receives from other GPUs of its machine.
+  double link_bytes_per_s = 0;
   Efficiency efficiency;
   std::string source;
 };
@@ -48,7 +50,8 @@ struct GpuSpec {
 struct HostSpec {
   std::string key;
   std::string name;
-  double bytes_per_s = 0;  // of its memory
+  double bytes_per_s = 0;          // of its memory
+  double network_bytes_per_s = 0;  // that the machine receives from others
   std::string source;
 };
 

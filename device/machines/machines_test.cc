@@ -80,7 +80,8 @@ TEST(Machines, TakesRowsOfTheUsers) {
                "memory": "24GiB", "memory_gbps": 1008,
                "tflops": {"fp32": 82.6, "bf16": 165.2}, "to_device_gbps": 6,
                "from_device_gbps": 6, "source": "measured"}},
-    "hosts": {"box": {"name": "a box", "memory_gbps": 40, "source": "mine"}}
+    "hosts": {"box": {"name": "a box", "memory_gbps": 40, "network_gbps": 1,
+                       "source": "mine"}}
   })",
                        "mine.json")
                   .ok());
@@ -90,6 +91,8 @@ TEST(Machines, TakesRowsOfTheUsers) {
   EXPECT_EQ(mine->memory_bytes, int64_t{16} << 30);
   EXPECT_EQ(mine->reported_bytes, int64_t{15} << 30);
   EXPECT_EQ(mine->d2h_bytes_per_s, 9e9);
+  EXPECT_EQ(mine->link_bytes_per_s, 10e9);  // PCI Express
+  EXPECT_EQ(machines.Gpu("h200")->link_bytes_per_s, 450e9);
   EXPECT_EQ(mine->fp32_flops_per_s, 10e12);
   EXPECT_EQ(mine->bf16_flops_per_s, 0);
   EXPECT_EQ(mine->efficiency.product, 0.5);
@@ -97,6 +100,7 @@ TEST(Machines, TakesRowsOfTheUsers) {
             machines.Gpu("t4")->efficiency.attention);
   EXPECT_EQ(machines.Gpu("4090")->h2d_bytes_per_s, 6e9);
   EXPECT_EQ(machines.Host("box")->bytes_per_s, 40e9);
+  EXPECT_EQ(machines.Host("box")->network_bytes_per_s, 1e9);
 }
 
 TEST(Machines, RefusesOtherFiles) {

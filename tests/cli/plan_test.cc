@@ -286,6 +286,9 @@ TEST_F(PlanOfGpu, RefusesWhatIsNoMachine) {
                 "--ram: \"much\" is no size");
   ExpectRefused({"--ram", "unlimited"}, "--ram: the memory of a machine");
   ExpectRefused({"--host", "server"}, "--host: ");
+  ExpectRefused({"--nodes", "2"}, "--nodes, --gpus-per-node: ");
+  ExpectRefused({"--gpu", "4090", "--nodes", "2", "--world-size", "2"},
+                "--world-size");
   ExpectRefused({"--machine", "mine.json"}, "--machine: ");
   ExpectRefused({"--gpu", "4090", "--machine", "none.json"}, "none.json");
   ExpectRefused({"--gpu", "4090", "--set", "memory.device_memory=23GiB"},
@@ -424,6 +427,7 @@ TEST_F(PlanAsJson, FollowsTheMachinesFigures) {
                      {{"fast",
                        {{"name", "fast"},
                         {"memory_gbps", 1e5},
+                        {"network_gbps", 1},
                         {"source", "this test"}}}}}})
                   .dump());
     return Figures({"--model", "gpt2", "--gpu", "mine", "--host", "fast",
@@ -446,6 +450,51 @@ TEST_F(PlanAsJson, FollowsTheMachinesFigures) {
   EXPECT_LT(slow["predicted_step_seconds"], 2 * 9.4);
   EXPECT_EQ(machine(1, 0.01)["predicted_step_seconds"],
             slow["predicted_step_seconds"]);
+}
+
+// What a machine's ranks share is counted once.
+TEST_F(PlanAsJson, DividesAMachineAmongItsRanks) {
+  const auto plan = [&](const std::string& nodes, const std::string& gpus) {
+    return Figures({"--model", "gpt2", "--gpu", "a100-40", "--host", "server",
+                    "--ram", "64GiB", "--nodes", nodes, "--gpus-per-node", gpus,
+                    "--set", "memory.placement_policy=cpu"});
+  };
+  const Json apart = plan("8", "1");
+  const Json together = plan("2", "4");
+  for (const Json& each : {apart, together}) {
+    EXPECT_EQ(each["world_size"], 8);
+    EXPECT_EQ(each["ram_bytes"], int64_t{64} << 30);
+    // A rank's own bytes do not depend on where the others are.
+    EXPECT_EQ(each["predicted_host_peak_bytes"],
+              apart["predicted_host_peak_bytes"]);
+  }
+  EXPECT_EQ(apart["host_budget_bytes"], int64_t{64} << 30);
+  EXPECT_EQ(together["host_budget_bytes"], int64_t{16} << 30);
+  EXPECT_EQ(together["nodes"], 2);
+  EXPECT_EQ(together["gpus_per_node"], 4);
+  EXPECT_EQ(together["predicted_machine_host_bytes"],
+            4 * apart["predicted_host_peak_bytes"].get<int64_t>());
+  // Updates on the host, which all four want, and the network take longer.
+  EXPECT_GT(together["predicted_step_seconds"],
+            apart["predicted_step_seconds"]);
+
+  // Memory that does for one rank of a machine does not for all of them.
+  const auto with_ram = [&](int64_t bytes, const std::string& nodes,
+                            const std::string& gpus, int exit_code) {
+    return Figures({"--model", "gpt2", "--gpu", "a100-40", "--nodes", nodes,
+                    "--gpus-per-node", gpus, "--ram", std::to_string(bytes),
+                    "--set", "memory.placement_policy=cpu"},
+                   exit_code);
+  };
+  const Json nothing = with_ram(1 << 20, "8", "1", 2);
+  EXPECT_EQ(nothing["binds"], "host_memory");
+  const int64_t least =
+      nothing["refused"]["smallest_host_budget_bytes"].get<int64_t>();
+  EXPECT_EQ(with_ram(least, "8", "1", 0)["predicted_host_peak_bytes"], least);
+  EXPECT_EQ(with_ram(2 * least, "4", "2", 0)["fits"], true);
+  const Json two = with_ram(2 * least - 2, "4", "2", 2);
+  EXPECT_EQ(two["binds"], "host_memory");
+  EXPECT_EQ(two["host_budget_bytes"], least - 1);
 }
 
 TEST_F(PlanAsJson, SaysWhatARefusalNeeds) {
