@@ -29,6 +29,7 @@
 #include "kernels/cpu/tiles.h"
 #include "kernels/packed_adam/packed_adam.h"
 #include "kernels/run.h"
+#include "kernels/state_update/state_update.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "benchmarks/adam_bench.cc"
@@ -166,40 +167,40 @@ void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
   state.counters["Gelem/s"] = Median(adam) / bytes_per_element;
 }
 
-// Adam with moments of 16 or 8 bits against Adam in fp32, of as many elements, in
-// turns. `speedup` is the median over the rounds of elements a second.
+// Adam with moments of 16 or 8 bits against Adam in fp32, of as many elements,
+// in turns. `speedup` is the median over the rounds of elements a second.
 void BM_PackedAdamAgainstAdam(benchmark::State& state, int bits) {
   ThreadPool pool(static_cast<int>(state.range(0)));
   const ExecContext context{&pool};
   const int64_t payload = kElements / 2;  // in floats, of bf16
   const Floats wide = Allocate(payload + 3 * kElements);
-  PackedAdamArgs packed = {.dtype = DType::kBFloat16,
-                           .moment_bits = bits,
-                           .elements = kElements};
-  const int64_t m_floats = StateBytes(packed.m_format(), kElements) / 4;
-  const int64_t v_floats = StateBytes(packed.v_format(), kElements) / 4;
-  const Floats narrow = Allocate(payload + kElements + m_floats + v_floats);
+  const StateFormat m_format = FormatOfState(bits, 0);
+  const StateFormat v_format = FormatOfState(bits, 1);
+  const int64_t m_bytes = StateBytes(m_format, kElements);
+  const int64_t v_bytes = StateBytes(v_format, kElements);
+  const Floats narrow = Allocate(payload + kElements + (m_bytes + v_bytes) / 4);
   std::vector<float> values(kElements, 1e-3f);
-  packed.payload = narrow.get();
-  packed.master = narrow.get() + payload;
-  packed.m = reinterpret_cast<std::byte*>(packed.master + kElements);
-  packed.v = packed.m + m_floats * 4;
-  EncodeStates(packed.m_format(), values.data(), packed.m, kElements, 0,
-               kElements);
-  EncodeStates(packed.v_format(), values.data(), packed.v, kElements, 0,
-               kElements);
+  const float scale = 0.5f;
+  StateArrays arrays = {.payload = narrow.get(),
+                        .dtype = DType::kBFloat16,
+                        .master = narrow.get() + payload,
+                        .bits = bits,
+                        .elements = kElements,
+                        .grad_scale = &scale};
+  auto* const m = reinterpret_cast<std::byte*>(arrays.master + kElements);
+  arrays.states = {m, m + m_bytes};
+  EncodeStates(m_format, values.data(), m, kElements, 0, kElements);
+  EncodeStates(v_format, values.data(), m + m_bytes, kElements, 0, kElements);
   for (const Floats* memory : {&wide, &narrow}) {
     auto* const gradient = reinterpret_cast<BFloat16*>(memory->get());
     std::fill(gradient, gradient + kElements, BFloat16(1e-3f));
   }
-  const float scale = 0.5f;
   const AdamHyper hyper = {.weight_decay = 0.1};
   const AdamRange range{0, kElements, hyper};
   const PackedAdamRange packed_range = {
       .begin = 0, .end = kElements, .hyper = hyper, .key = {1, 2}};
-  packed.grad_scale = &scale;
-  packed.ranges = &packed_range;
-  packed.num_ranges = 1;
+  const PackedAdamArgs packed = {
+      .arrays = arrays, .ranges = &packed_range, .num_ranges = 1};
   const AdamArgs args = {.payload = wide.get(),
                          .dtype = DType::kBFloat16,
                          .master = wide.get() + payload,

@@ -28,6 +28,7 @@
 // These come after foreach_target.h.
 #include "kernels/adam/adam-inl.h"
 #include "kernels/adam/moments-inl.h"
+#include "kernels/cpu/finite_watch-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

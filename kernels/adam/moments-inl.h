@@ -31,25 +31,6 @@ struct MomentsStep {
   }
 };
 
-// Checks that all values that it sees are finite, at the cost of one operation
-// for each: 0 times a value that is not finite is NaN.
-class FiniteWatch {
- public:
-  HWY_INLINE FiniteWatch() { zeros_ = hn::Zero(F32()); }
-  HWY_INLINE void See(VF32 x) { zeros_ = Fma(x, hn::Zero(F32()), zeros_); }
-  // Sees the first `count` lanes.
-  HWY_INLINE void SeePart(VF32 x, int64_t count) {
-    See(hn::IfThenElseZero(hn::FirstN(F32(), static_cast<size_t>(count)), x));
-  }
-  HWY_INLINE bool all_finite() const {
-    const F32 d;
-    return hn::AllTrue(d, hn::Eq(zeros_, hn::Zero(d)));
-  }
-
- private:
-  VF32 zeros_;
-};
-
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -25,6 +25,7 @@
 #include "hwy/foreach_target.h"
 // These come after foreach_target.h.
 #include "kernels/adam/moments-inl.h"
+#include "kernels/cpu/finite_watch-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -3,15 +3,10 @@
 
 namespace castor::kernels::cuda {
 
-CASTOR_LAUNCH(PackedAdamProgram<float, float, true>);
-CASTOR_LAUNCH(PackedAdamProgram<float, BFloat16, true>);
-CASTOR_LAUNCH(PackedAdamProgram<BFloat16, BFloat16, true>);
-CASTOR_LAUNCH(PackedAdamProgram<float, Float16, true>);
-CASTOR_LAUNCH(PackedAdamProgram<Float16, Float16, true>);
-CASTOR_LAUNCH(PackedAdamProgram<float, float, false>);
-CASTOR_LAUNCH(PackedAdamProgram<float, BFloat16, false>);
-CASTOR_LAUNCH(PackedAdamProgram<BFloat16, BFloat16, false>);
-CASTOR_LAUNCH(PackedAdamProgram<float, Float16, false>);
-CASTOR_LAUNCH(PackedAdamProgram<Float16, Float16, false>);
+CASTOR_LAUNCH(StateProgram<PackedAdam, float, float>);
+CASTOR_LAUNCH(StateProgram<PackedAdam, float, BFloat16>);
+CASTOR_LAUNCH(StateProgram<PackedAdam, BFloat16, BFloat16>);
+CASTOR_LAUNCH(StateProgram<PackedAdam, float, Float16>);
+CASTOR_LAUNCH(StateProgram<PackedAdam, Float16, Float16>);
 
 }  // namespace castor::kernels::cuda

@@ -75,6 +75,22 @@ struct ShiftRight {
 struct CountLeadingZeros {
   uint32_t operator()(uint32_t a) const { return std::countl_zero(a); }
 };
+// prmt d, a, b, c: four bytes of a (numbers 0 to 3) and b (4 to 7), whose
+// numbers are in the lower four bits of c and so on; with bit 3 of them the
+// byte's sign in all of its place.
+struct Permute {
+  uint32_t operator()(uint32_t a, uint32_t b, uint32_t c) const {
+    const uint64_t bytes = a | uint64_t{b} << 32;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t number = c >> (4 * i) & 15u;
+      auto byte = static_cast<uint32_t>(bytes >> (8 * (number & 7u)) & 255u);
+      if (number >= 8) byte = byte >= 128 ? 255 : 0;
+      result |= byte << (8 * i);
+    }
+    return result;
+  }
+};
 struct Same {
   template <class T>
   T operator()(T a) const {
@@ -230,6 +246,8 @@ void InsertBits(Warp& warp, const Instruction& instruction) {
 void AddIntegerOperations(OperationTable* table) {
   OperationTable& t = *table;
   t["bfi.b32"] = {.execute = InsertBits, .widths = {4, 4, 4, 4, 4}};
+  t["prmt.b32"] = {.execute = Ternary<uint32_t, Permute>,
+                   .widths = {4, 4, 4, 4}};
   AddOfWidth<int16_t>(table);
   AddOfWidth<int32_t>(table);
   AddOfWidth<int64_t>(table);

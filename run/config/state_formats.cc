@@ -27,11 +27,11 @@ MomentFormat ReadMomentFormat(JsonReader& optimizer, const OptimizerRow& row) {
   }
   if (!row.moments.has_value() && moments != usual) {
     format.Fail("moments", absl::StrCat(row.name, " keeps them in fp32"));
-  } else if (row.named_by_moments && moments != usual) {
-    format.Fail("moments",
-                absl::StrCat("type \"", row.name, "\" means \"",
-                             MomentFormatName(usual),
-                             "\": leave it out, or use type \"AdamW\""));
+  } else if (!row.any_format.empty() && moments != usual) {
+    format.Fail("moments", absl::StrCat("type \"", row.name, "\" means \"",
+                                        MomentFormatName(usual),
+                                        "\": leave it out, or use type \"",
+                                        row.any_format, "\""));
   }
   return moments;
 }

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "base/json_reader.h"
 #include "run/optim/optimizer.h"
+#include "run/optim/state_update.h"
 
 namespace castor {
 
@@ -24,17 +25,8 @@ void ReadMoments(JsonReader& params, Options* options) {
 }
 
 // The first and the second moment.
-inline std::vector<StateSlot> MomentSlots(
-    MomentFormat format = MomentFormat::kFloat32) {
-  switch (format) {
-    case MomentFormat::kInt8:
-      return {{"m", StateFormat::kSigned8}, {"v", StateFormat::kUnsigned8}};
-    case MomentFormat::kBFloat16:
-      return {{"m", StateFormat::kBFloat16}, {"v", StateFormat::kBFloat16}};
-    case MomentFormat::kFloat32:
-      break;
-  }
-  return {{.name = "m"}, {.name = "v"}};
+inline std::vector<StateSlot> MomentSlots(MomentFormat format) {
+  return StateSlots({"m", "v"}, format);
 }
 
 // `range` as the kernel has it, with what follows from such options and from

@@ -100,10 +100,14 @@ class Optimizer {
 
   // What it keeps of every element of a trainable parameter, beside the fp32
   // master: at first 0. Checkpoints hold slots as fp32, by their number here.
-  virtual std::vector<StateSlot> slots() const = 0;
+  std::vector<StateSlot> slots() const { return SlotsIn(moments()); }
 
   // In what it keeps moments, if it has any.
   virtual MomentFormat moments() const { return MomentFormat::kFloat32; }
+
+  // What its slots would be with moments of this format, which is fp32 for an
+  // optimizer whose row has no formats.
+  virtual std::vector<StateSlot> SlotsIn(MomentFormat format) const = 0;
 
   // Its keys of "optimizer.params" with the values in effect; those that all
   // optimizers have (lr, weight_decay) are not among them.
@@ -157,8 +161,9 @@ struct OptimizerRow {
   double weight_decay = 0;  // where the configuration has none
   // Where the configuration has no "state_format"; none: it must not have one.
   std::optional<MomentFormat> moments = {};
-  // Whether the name says it, so that a "state_format" may only repeat it.
-  bool named_by_moments = false;
+  // Not empty: the name says the format, so that a "state_format" may only
+  // repeat it. This is the type of the same optimizer that takes any.
+  absl::string_view any_format = "";
   // Reads "optimizer.params" but for lr and weight_decay. What is wrong goes
   // into the reader's report; unknown keys are the caller's matter. `moments`
   // is fp32 if the row has none.

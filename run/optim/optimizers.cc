@@ -23,7 +23,7 @@ std::vector<MomentFormat> SmallerMoments(const Optimizer& optimizer) {
   std::vector<MomentFormat> smaller;
   for (const OptimizerRow& row : Optimizers()) {
     if (row.name != optimizer.name() || !row.moments.has_value() ||
-        row.named_by_moments) {
+        !row.any_format.empty()) {
       continue;
     }
     for (const MomentFormat format :

@@ -14,7 +14,6 @@
 #include "memory/plan/planner/run_planner.h"
 #include "memory/plan/residency/use_index.h"
 #include "run/managed_memory.h"
-#include "run/optim/moments.h"
 #include "run/optim/optimizers.h"
 #include "run/refusal_status.h"
 #include "runtime/train/trainer.h"
@@ -338,7 +337,7 @@ std::vector<std::string> Trainer::FindRemedies() {
     engine_->set_kept_blocks(std::nullopt);
   }
   for (const MomentFormat format : SmallerMoments(*options_.optimizer.rule)) {
-    layout.states.slots = MomentSlots(format);
+    layout.states.slots = options_.optimizer.rule->SlotsIn(format);
     if (!fits(memory.policy, options_.shape)) continue;
     remedies.push_back(absl::StrCat("optimizer.state_format.moments \"",
                                     MomentFormatName(format),

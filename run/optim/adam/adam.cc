@@ -5,6 +5,7 @@
 #include "kernels/run.h"
 #include "nlohmann/json.hpp"
 #include "run/optim/moments.h"
+#include "run/optim/state_update.h"
 
 namespace castor {
 namespace {
@@ -49,8 +50,8 @@ std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,
       {.adam_w_mode = false, .type = kAdamRow.name, .moments = moments}));
 }
 
-std::vector<StateSlot> Adam::slots() const {
-  return MomentSlots(options_.moments);
+std::vector<StateSlot> Adam::SlotsIn(MomentFormat format) const {
+  return MomentSlots(format);
 }
 
 OrderedJson Adam::Params() const {
@@ -102,38 +103,14 @@ absl::Status Adam::UpdatePacked(const UpdateStep& step,
                                 absl::Span<const UpdateRange> ranges,
                                 const UpdateArrays& arrays,
                                 const ExecContext& context) const {
-  std::vector<kernels::PackedAdamRange> adam;
-  adam.reserve(ranges.size());
-  for (const UpdateRange& range : ranges) {
-    adam.push_back(
-        MomentRange<kernels::PackedAdamRange>(options_, step, range));
-    adam.back().hyper.decoupled = options_.adam_w_mode;
-    adam.back().key = range.key;
-    adam.back().first = range.first;
-  }
-  kernels::PackedAdamArgs::Source from;
-  if (arrays.from != nullptr) {
-    from = {.master = arrays.from->master,
-            .m = arrays.from->slots[kM.slot()],
-            .v = arrays.from->slots[kV.slot()]};
-  }
-  return kernels::Run(
-      context,
-      kernels::PackedAdamArgs{
-          .payload = arrays.payload,
-          .dtype = arrays.dtype,
-          .gradient_sum = arrays.gradient_sum,
-          .gradient = arrays.gradient,
-          .master = arrays.states.master,
-          .moment_bits = options_.moments == MomentFormat::kInt8 ? 8 : 16,
-          .m = arrays.states.slots[kM.slot()],
-          .v = arrays.states.slots[kV.slot()],
-          .elements = arrays.states.elements,
-          .from = from,
-          .grad_scale = arrays.gradient_scale,
-          .ranges = adam.data(),
-          .num_ranges = static_cast<int64_t>(adam.size()),
-          .not_finite = arrays.not_finite});
+  const auto hyper_of = [&](const UpdateRange& range) {
+    kernels::AdamHyper hyper =
+        MomentRange<kernels::AdamRange>(options_, step, range).hyper;
+    hyper.decoupled = options_.adam_w_mode;
+    return hyper;
+  };
+  return RunStateUpdate<kernels::PackedAdamArgs>(
+      ranges, arrays, options_.moments, hyper_of, context);
 }
 
 }  // namespace castor

@@ -36,7 +36,7 @@ class Adam final : public Optimizer {
   explicit Adam(const AdamOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override { return options_.type; }
-  std::vector<StateSlot> slots() const override;
+  std::vector<StateSlot> SlotsIn(MomentFormat format) const override;
   MomentFormat moments() const override { return options_.moments; }
   OrderedJson Params() const override;
   bool updates_aside() const override { return true; }
@@ -77,13 +77,13 @@ inline constexpr OptimizerRow kAdamRow = {.name = "Adam",
 inline constexpr OptimizerRow kAdamW8bitRow = {.name = "AdamW8bit",
                                                .weight_decay = 0.01,
                                                .moments = MomentFormat::kInt8,
-                                               .named_by_moments = true,
+                                               .any_format = "AdamW",
                                                .read = ReadAdamW8bit};
 inline constexpr OptimizerRow kAdamW16bitRow = {
     .name = "AdamW16bit",
     .weight_decay = 0.01,
     .moments = MomentFormat::kBFloat16,
-    .named_by_moments = true,
+    .any_format = "AdamW",
     .read = ReadAdamW16bit};
 
 }  // namespace castor

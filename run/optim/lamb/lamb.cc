@@ -44,7 +44,9 @@ std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params, MomentFormat) {
 
 absl::string_view Lamb::name() const { return kLambRow.name; }
 
-std::vector<StateSlot> Lamb::slots() const { return MomentSlots(); }
+std::vector<StateSlot> Lamb::SlotsIn(MomentFormat format) const {
+  return MomentSlots(format);
+}
 
 OrderedJson Lamb::Params() const {
   return {{"betas", options_.betas},

@@ -31,7 +31,7 @@ class Lamb final : public Optimizer {
   explicit Lamb(const LambOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override;
-  std::vector<StateSlot> slots() const override;
+  std::vector<StateSlot> SlotsIn(MomentFormat format) const override;
   OrderedJson Params() const override;
   int num_sums() const override;
   absl::Status Measure(const UpdateStep& step,

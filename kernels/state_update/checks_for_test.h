@@ -1,0 +1,213 @@
+// What every kernel of the host must keep to whose states have formats
+// (state_update.h). Args is the struct of its arguments; each of its states has
+// `bits` bits, 0 if it has none.
+#ifndef CASTOR_KERNELS_STATE_UPDATE_CHECKS_FOR_TEST_H_
+#define CASTOR_KERNELS_STATE_UPDATE_CHECKS_FOR_TEST_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "device/device.h"
+#include "gtest/gtest.h"
+#include "kernels/run.h"
+#include "kernels/state_update/state_for_test.h"
+#include "kernels/testing/kernel_test_util.h"
+
+namespace castor::kernels {
+
+template <class Args>
+void ExpectNoCutOfAParameterToShow(const ExecContext& context, int bits,
+                                   const typename Args::Hyper& hyper) {
+  using Range = StateRange<typename Args::Hyper>;
+  constexpr int64_t kSize = 64 * 12;
+  const float scale = 1;
+  std::mt19937_64 random(1);
+  StatesForTest before(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  before.Fill(random);
+  StatesForTest whole(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  whole.CopyFrom(before);
+  const auto update = [&](StatesForTest& states, int64_t begin, int64_t end) {
+    const std::vector<Range> ranges = {{.begin = begin,
+                                        .end = end,
+                                        .hyper = hyper,
+                                        .key = {7, 8},
+                                        .first = begin}};
+    return Run(context,
+               ArgsForTest<Args>(states.Arrays(false, &scale), ranges));
+  };
+  ASSERT_TRUE(update(whole, 0, kSize - 5).ok());
+  StatesForTest parts(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  parts.CopyFrom(before);
+  ASSERT_TRUE(update(parts, 320, kSize - 5).ok());
+  ASSERT_TRUE(update(parts, 0, 320).ok());
+  EXPECT_TRUE(parts.SameBits(whole));
+}
+
+template <class Args>
+void ExpectTheSameAside(const ExecContext& context, int bits,
+                        const typename Args::Hyper& hyper) {
+  constexpr int64_t kSize = 64 * 20;
+  std::mt19937_64 random(2);
+  for (const float scale : {0.5f, std::numeric_limits<float>::infinity()}) {
+    for (const DType dtype :
+         {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      StatesForTest source(dtype, Args::kStates, bits, kSize, 0);
+      source.Fill(random);
+      StatesForTest inside(dtype, Args::kStates, bits, kSize, 0);
+      StatesForTest aside(dtype, Args::kStates, bits, kSize, 0);
+      inside.CopyFrom(source);
+      aside.CopyFrom(source);
+      const auto ranges = RangesForTest(hyper, kSize);
+      ASSERT_TRUE(
+          Run(context, ArgsForTest<Args>(inside.Arrays(false, &scale), ranges))
+              .ok());
+      // What is only written may hold anything.
+      for (const auto& range : ranges) {
+        std::fill(aside.master.floats() + range.begin,
+                  aside.master.floats() + range.end, -1.0f);
+        for (GuardedBuffer& state : aside.states) {
+          std::fill(StatesForTest::Bytes(state) + range.begin,
+                    StatesForTest::Bytes(state) + range.end, std::byte{0x55});
+        }
+      }
+      StateArrays arrays = aside.Arrays(false, &scale);
+      arrays.gradient = source.payload.data();
+      arrays.from.master = source.master.floats();
+      for (size_t i = 0; i < source.states.size(); ++i) {
+        arrays.from.states[i] = StatesForTest::Bytes(source.states[i]);
+      }
+      ASSERT_TRUE(Run(context, ArgsForTest<Args>(arrays, ranges)).ok());
+      for (const auto& range : ranges) {
+        for (int64_t i = range.begin; i < range.end; ++i) {
+          ASSERT_EQ(aside.master[i], inside.master[i]) << i;
+          ASSERT_EQ(aside.payload[i], inside.payload[i]) << i;
+        }
+        for (size_t k = 0; k < aside.states.size(); ++k) {
+          const auto a = aside.State(k), b = inside.State(k);
+          for (int64_t i = range.begin; i < range.end; ++i) {
+            ASSERT_EQ(a[i], b[i]) << k << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Every instruction set and type, gradients in their own place and summed:
+// oracle(hyper, g, p, state) makes an element's new values of the old ones,
+// from the scaled gradient, in the order of roundings that the kernel promises.
+template <class Args, class Oracle>
+void ExpectTheOraclesBits(const ExecContext& context, int bits,
+                          const std::vector<typename Args::Hyper>& hypers,
+                          const Oracle& oracle) {
+  static_assert(Args::kStates == 1);
+  constexpr int64_t kSize = 64 * 40;
+  const float scale = 0.37f;
+  std::mt19937_64 random(4);
+  ForEachTarget([&](const char* target) {
+    for (const DType dtype :
+         {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      for (const bool from_sum : {false, true}) {
+        for (size_t h = 0; h < hypers.size(); ++h) {
+          SCOPED_TRACE(testing::Message()
+                       << target << " " << DTypeName(dtype) << " sum "
+                       << from_sum << " hyper " << h);
+          StatesForTest before(dtype, 1, bits, kSize, 0);
+          before.Fill(random);
+          StatesForTest after(dtype, 1, bits, kSize, 1);
+          after.CopyFrom(before);
+          const auto ranges = RangesForTest(hypers[h], kSize);
+          ASSERT_TRUE(Run(context, ArgsForTest<Args>(
+                                       after.Arrays(from_sum, &scale), ranges))
+                          .ok());
+          std::vector<float> state(kSize);
+          if (bits != 0) state = before.State(0);
+          const GuardedBuffer& gradient =
+              from_sum ? before.sum : before.payload;
+          GuardedBuffer payload(dtype, 1);
+          for (const auto& range : ranges) {
+            for (int64_t i = range.begin; i < range.end; ++i) {
+              float p = before.master.floats()[i];
+              oracle(range.hyper, static_cast<float>(gradient[i]) * scale, p,
+                     state[i]);
+              ASSERT_EQ(std::bit_cast<uint32_t>(after.master.floats()[i]),
+                        std::bit_cast<uint32_t>(p))
+                  << i;
+              payload.Set(0, p);
+              ASSERT_EQ(after.payload[i], payload[0]) << i;
+            }
+            if (bits == 0) continue;
+            ASSERT_NO_FATAL_FAILURE(after.ExpectRounded(range, 0, state));
+          }
+          // What is in no range stays.
+          for (const int64_t i : {0, 63, 650, 703}) {
+            ASSERT_EQ(after.master[i], before.master[i]);
+            ASSERT_EQ(after.payload[i], before.payload[i]);
+          }
+        }
+      }
+    }
+  });
+}
+
+// A gradient that is infinite shows, but for one behind the range's end.
+template <class Args>
+void ExpectToSayWhatIsNotFinite(const ExecContext& context, int bits,
+                                const typename Args::Hyper& hyper) {
+  using Range = StateRange<typename Args::Hyper>;
+  constexpr int64_t kSize = 128;
+  const float scale = 1;
+  std::mt19937_64 random(3);
+  for (const int64_t at : {int64_t{5}, int64_t{100}, int64_t{127}}) {
+    StatesForTest states(DType::kFloat32, Args::kStates, bits, kSize, 0);
+    states.Fill(random);
+    for (int64_t i = 0; i < kSize; ++i) states.payload.Set(i, 1e-3);
+    states.payload.Set(at, std::numeric_limits<double>::infinity());
+    StateArrays arrays = states.Arrays(false, &scale);
+    int32_t not_finite = 0;
+    arrays.not_finite = &not_finite;
+    const std::vector<Range> ranges = {
+        {.begin = 0, .end = 120, .hyper = hyper}};
+    ASSERT_TRUE(Run(context, ArgsForTest<Args>(arrays, ranges)).ok());
+    EXPECT_EQ(not_finite, at < 120 ? 1 : 0) << at;
+  }
+}
+
+template <class Args>
+void ExpectToRefuseWhatItCannotTake(const ExecContext& context, int bits,
+                                    const typename Args::Hyper& hyper) {
+  using Range = StateRange<typename Args::Hyper>;
+  StatesForTest states(DType::kFloat32, Args::kStates, bits, 128, 0);
+  const float scale = 1;
+  const auto refused = [&](Range range) {
+    range.hyper = hyper;
+    const std::vector<Range> ranges = {range};
+    return absl::IsInvalidArgument(
+        Run(context, ArgsForTest<Args>(states.Arrays(false, &scale), ranges)));
+  };
+  EXPECT_TRUE(refused({.begin = 4, .end = 64}));
+  EXPECT_TRUE(refused({.begin = 64, .end = 32}));
+  EXPECT_TRUE(refused({.begin = 0, .end = 129}));
+  EXPECT_TRUE(refused({.begin = 0, .end = 64, .first = 3}));
+  const std::vector<Range> ranges = {{.begin = 0, .end = 64, .hyper = hyper}};
+  const auto status = [&](const StateArrays& arrays) {
+    return ArgsForTest<Args>(arrays, ranges).Check();
+  };
+  EXPECT_TRUE(status(states.Arrays(false, &scale)).ok());
+  StateArrays arrays = states.Arrays(false, &scale);
+  arrays.bits = 4;
+  EXPECT_FALSE(status(arrays).ok());
+  EXPECT_FALSE(status(states.Arrays(false, nullptr)).ok());
+  arrays = states.Arrays(true, &scale);
+  arrays.gradient = states.payload.data();
+  EXPECT_FALSE(status(arrays).ok());
+}
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_STATE_UPDATE_CHECKS_FOR_TEST_H_

@@ -1,0 +1,106 @@
+// What optimizers' kernels have in common that make an element's new parameter
+// of its gradient and of its own states, kept in one of several formats
+// (formats.h). Each kernel has the formulas (kernels/packed_adam); here
+// are the arrays, the ranges and the rounding:
+//
+//   g = grad * grad_scale                (clipping and loss scale)
+//   master and the widened states become what the formulas say, in fp32
+//   payload = master, rounded to nearest
+//   states are rounded stochastically to their format
+//
+// Element i of a parameter has the random word w = RandomWord(range.key, i):
+// its upper 16 bits round state 0, its lower 16 bits state 1; with codes of 8
+// bits they are the upper 16 of the 20 bits that decide between neighbours. So
+// an element's bits depend on neither chunk, shard nor device.
+//
+// A step whose grad_scale is not finite (gradients in fp16 went beyond its
+// range) is skipped: gradients are not read, master and states stay unchanged
+// (out of place, they are copied), and payload = master, rounded.
+#ifndef CASTOR_KERNELS_STATE_UPDATE_STATE_UPDATE_H_
+#define CASTOR_KERNELS_STATE_UPDATE_STATE_UPDATE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "base/philox.h"
+#include "base/state_format.h"
+#include "kernels/state_update/formats.h"
+
+namespace castor::kernels {
+
+// The arrays of one chunk. Elements outside of all ranges stay unchanged.
+struct StateArrays {
+  // In: gradients of type dtype. Out: parameters, rounded from master.
+  void* payload = nullptr;
+  DType dtype = DType::kFloat32;
+  // If not null, the gradient is read here instead (the sum of several micro
+  // batches), and payload is only written.
+  const float* gradient_sum = nullptr;
+  // The same for a gradient of type dtype; at most one of the two.
+  const void* gradient = nullptr;
+  float* master = nullptr;
+  // What each state has of an element: 8, 16 or 32 bits (FormatOfState); 0:
+  // there are no states.
+  int bits = 32;
+  // Arrays of `elements` elements, a multiple of kStateTile.
+  std::array<std::byte*, kMostStates> states = {};
+  int64_t elements = 0;
+  // If its members are not null, master and states are read here, and the
+  // members above are only written; none of them overlap. Only on the host.
+  struct Source {
+    const float* master = nullptr;
+    std::array<const std::byte*, kMostStates> states = {};
+  };
+  Source from = {};
+  // Read when the work runs, since clipping knows it late. Not finite: the step
+  // is skipped.
+  const float* grad_scale = nullptr;
+  // In host memory, may be null: becomes 1 if a value of master or of a state
+  // that is written is not finite. Not checked on a GPU.
+  int32_t* not_finite = nullptr;
+};
+
+// One range of elements of one parameter. `begin` is a multiple of kStateTile,
+// and is the parameter's element `first`, a multiple of it too. What follows
+// `end` in its last tile belongs to no other range.
+template <class Hyper>
+struct StateRange {
+  int64_t begin = 0, end = 0;
+  Hyper hyper = {};
+  RandomKey key = {};  // of the seed, the step and the parameter
+  int64_t first = 0;
+};
+
+// InvalidArgument, naming the kernel: pointers are null, out of place there is
+// not all that is read, or formats and sizes are not those of above.
+absl::Status CheckStateArrays(const char* kernel, const StateArrays& arrays,
+                              int num_states);
+// The same for a range with this number; `step` is its parameter's, if the
+// kernel has one.
+absl::Status CheckStateRange(const char* kernel, int64_t elements,
+                             int64_t number, int64_t begin, int64_t end,
+                             int64_t first, int64_t step);
+
+// Both for all ranges.
+template <class Hyper>
+absl::Status CheckStateUpdate(const char* kernel, const StateArrays& arrays,
+                              int num_states, const StateRange<Hyper>* ranges,
+                              int64_t num_ranges) {
+  if (num_ranges == 0) return absl::OkStatus();
+  absl::Status status = CheckStateArrays(kernel, arrays, num_states);
+  for (int64_t r = 0; status.ok() && r < num_ranges; ++r) {
+    const StateRange<Hyper>& range = ranges[r];
+    int64_t step = 1;
+    if constexpr (requires { range.hyper.step; }) step = range.hyper.step;
+    status = CheckStateRange(kernel, arrays.elements, r, range.begin, range.end,
+                             range.first, step);
+  }
+  return status;
+}
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_STATE_UPDATE_STATE_UPDATE_H_
