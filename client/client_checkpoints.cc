@@ -127,6 +127,10 @@ absl::StatusOr<std::string> ClientCheckpoints::Open(bool changed,
   CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
                           ReadMetadataForClient(*reader));
   CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
+  if (changed) {
+    CASTOR_RETURN_IF_ERROR(CheckSameStates(
+        found->path, *metadata.config.optimizer.rule, *config_.optimizer.rule));
+  }
   CASTOR_ASSIGN_OR_RETURN(
       found_, CheckpointSource::Create(
                   std::move(reader), run_.parameters(),

@@ -15,10 +15,12 @@ OPERATORS = [
     "head_loss",
     "lamb",
     "layer_norm",
+    "lion",
     "matmul",
     "packed_adam",
     "rms_norm",
     "rotary",
+    "sgd",
 ]
 
 def of_each_operator(target):

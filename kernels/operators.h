@@ -59,10 +59,12 @@
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/lion/lion.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/packed_adam/packed_adam.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
+#include "kernels/sgd/sgd.h"
 
 namespace castor::kernels {
 
@@ -94,12 +96,14 @@ using Operators = OperatorList<
     LayerNormBackwardInputArgs,
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,
+    LionArgs,
     MatmulArgs,
     PackedAdamArgs,
     RmsNormBackwardInputArgs,
     RmsNormBackwardParametersArgs,
     RmsNormForwardArgs,
-    RotaryArgs>;
+    RotaryArgs,
+    SgdArgs>;
 // clang-format on
 
 }  // namespace castor::kernels

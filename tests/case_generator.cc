@@ -15,6 +15,8 @@
 #include "nlohmann/json.hpp"
 #include "run/optim/adam/adam.h"
 #include "run/optim/lamb/lamb.h"
+#include "run/optim/lion/lion.h"
+#include "run/optim/sgd/sgd.h"
 #include "tests/random_architecture.h"
 
 namespace castor::testing {
@@ -152,6 +154,23 @@ std::string DescribeModel(const TrainingCase& c) {
       m.resid_pdrop, m.embd_pdrop, m.attn_pdrop, absl::StrJoin(c.frozen, " "));
 }
 
+// Lion or SGD, with all that they have.
+std::shared_ptr<const Optimizer> RandomLionOrSgd(Random& random) {
+  const MomentFormat moments = random.Pick(
+      {MomentFormat::kFloat32, MomentFormat::kBFloat16, MomentFormat::kInt8});
+  if (random.Chance(0.5)) {
+    return std::make_shared<Lion>(LionOptions{
+        .betas = {0.9, random.Pick({0.99, 0.5})}, .moments = moments});
+  }
+  SgdOptions sgd = {.momentum = random.Pick({0.0, 0.9, 0.9})};
+  if (sgd.momentum > 0) {
+    sgd.moments = moments;
+    sgd.nesterov = random.Chance(0.5);
+    if (!sgd.nesterov) sgd.dampening = random.Pick({0.0, 0.5});
+  }
+  return std::make_shared<Sgd>(sgd);
+}
+
 std::string Size(int64_t bytes) {
   return bytes >= kUnlimitedBytes ? "unlimited" : absl::StrCat(bytes);
 }
@@ -231,6 +250,9 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
                     .bias_correction = adam.bias_correction,
                     .max_coeff = random.Pick({10.0, 0.3})});
   }
+  // Draws of their own leave the others as they are.
+  Random other(seed, HashName("optimizer", 9));
+  if (other.Chance(0.3)) options.optimizer.rule = RandomLionOrSgd(other);
   c.masked = random.Chance(0.5);
   options.shape.documents = random.Chance(0.35);
   const double factor = random.Pick({1.0, 1.0, 0.3, 5.0});
@@ -400,12 +422,14 @@ std::string Describe(const TrainingCase& c) {
               o.activation_checkpointing)],
           absl::StrJoin(o.planning.offloaded_blocks, " "), c.evaluate_after,
           c.evaluate_batches, o.eval_batch),
-      absl::StrFormat(
-          "%s %s, clipping %g, decay %g (biases %g), lr %g %g (biases x %g)\n",
-          o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
-          o.optimizer.gradient_clipping, o.weight_decay(weight),
-          o.weight_decay(bias), o.learning_rate(1), o.learning_rate(2),
-          o.lr_factor(bias)));
+      absl::StrFormat("%s %s %s, clipping %g, decay %g (biases %g), lr %g %g "
+                      "(biases x %g)\n",
+                      o.optimizer.rule->name(),
+                      o.optimizer.rule->Params().dump(),
+                      MomentFormatName(o.optimizer.rule->moments()),
+                      o.optimizer.gradient_clipping, o.weight_decay(weight),
+                      o.weight_decay(bias), o.learning_rate(1),
+                      o.learning_rate(2), o.lr_factor(bias)));
   if (c.dtype == DType::kFloat16) {
     const LossScaleOptions& scale = o.loss_scale;
     absl::StrAppend(&text,

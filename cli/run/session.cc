@@ -381,6 +381,8 @@ absl::Status Session::Restore(const std::string& path, bool changed,
                      absl::StrJoin(*differences, "; "),
                      "): set them to what they were, or say --resume-changed"));
   }
+  CASTOR_RETURN_IF_ERROR(CheckSameStates(path, *metadata.config.optimizer.rule,
+                                         *config_.optimizer.rule));
   const int64_t step = state.trainer.step;
   if (!has_identity && !changed) {
     CASTOR_RETURN_IF_ERROR(CheckWithoutIdentity(path, metadata, config_));

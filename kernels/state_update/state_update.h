@@ -1,7 +1,7 @@
 // What optimizers' kernels have in common that make an element's new parameter
 // of its gradient and of its own states, kept in one of several formats
-// (formats.h). Each kernel has the formulas (kernels/packed_adam); here
-// are the arrays, the ranges and the rounding:
+// (formats.h). Each kernel has the formulas (kernels/lion, kernels/sgd,
+// kernels/packed_adam); here are the arrays, the ranges and the rounding:
 //
 //   g = grad * grad_scale                (clipping and loss scale)
 //   master and the widened states become what the formulas say, in fp32

@@ -19,9 +19,15 @@ _OPTIMIZERS = {
     "adamw_torch": "AdamW",
     "adamw_torch_fused": "AdamW",
     "adamw_8bit": "AdamW8bit",
+    "lion_32bit": "Lion",
+    "lion_8bit": "Lion8bit",
+    "sgd": "SGD",
 }
 # What the configuration may say where `optim` is left out.
-_OTHER_OPTIMIZERS = ("Lamb", "AdamW8bit", "AdamW16bit")
+_OTHER_OPTIMIZERS = ("Lamb", "AdamW8bit", "AdamW16bit", "Lion", "Lion8bit", "SGD")
+# Of TrainingArguments' numbers for Adam, those that other types have, as under
+# transformers.
+_ADAMS_NUMBERS = {"Lion": ("betas",), "Lion8bit": ("betas",), "SGD": ()}
 
 
 def refuse(what: str, do: str) -> None:
@@ -41,9 +47,8 @@ def check_arguments(args: Any) -> None:
         refuse(
             f"TrainingArguments has optim={optim}"
             + (f" with optim_args={args.optim_args}" if args.optim_args else ""),
-            "Castor updates parameters itself: with optim=adamw_torch or "
-            "adamw_8bit, or, where optim is left out, with LAMB if its "
-            "configuration says so",
+            f"Castor updates parameters itself: with optim={', '.join(_OPTIMIZERS)}, "
+            "or, where optim is left out, with the type of its configuration",
         )
     for key in ("fp16_full_eval", "bf16_full_eval"):
         if getattr(args, key, False):
@@ -118,6 +123,15 @@ def _entries(
     micro = args.per_device_train_batch_size
     whole = micro * args.gradient_accumulation_steps * args.world_size
     optimizer = ("optimizer", "params")
+    numbers: list[tuple[tuple[str, ...], str, Any]] = [
+        (
+            (*optimizer, "betas"),
+            "adam_beta1, adam_beta2",
+            [args.adam_beta1, args.adam_beta2],
+        ),
+        ((*optimizer, "eps"), "adam_epsilon", args.adam_epsilon),
+    ]
+    known = _ADAMS_NUMBERS.get(optimizer_type, ("betas", "eps"))
     return [
         (("device", "type"), "the device", "cuda" if on_gpu(args) else "host"),
         (("seed",), "seed", args.seed),
@@ -141,12 +155,7 @@ def _entries(
         (("fp16", "enabled"), "fp16", bool(args.fp16)),
         (("optimizer", "type"), "optim", optimizer_type),
         ((*optimizer, "lr"), "learning_rate", args.learning_rate),
-        (
-            (*optimizer, "betas"),
-            "adam_beta1, adam_beta2",
-            [args.adam_beta1, args.adam_beta2],
-        ),
-        ((*optimizer, "eps"), "adam_epsilon", args.adam_epsilon),
+        *(entry for entry in numbers if entry[0][-1] in known),
         ((*optimizer, "weight_decay"), "weight_decay", args.weight_decay),
     ]
 

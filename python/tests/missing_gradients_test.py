@@ -53,11 +53,17 @@ def config(micro_batches: int, clipping: float, more: dict[str, Any]) -> dict[st
 
 
 def plain(
-    make: Callable[[], nn.Module], micro_batches: int, clipping: float, zeros: bool
+    make: Callable[[], nn.Module],
+    micro_batches: int,
+    clipping: float,
+    zeros: bool = False,
+    kind: type[torch.optim.Optimizer] = torch.optim.AdamW,
+    **numbers: Any,
 ) -> list[torch.Tensor]:
     torch.manual_seed(0)
     model = make()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=DECAY)
+    keys: dict[str, Any] = {"lr": LR, "weight_decay": DECAY, **numbers}
+    optimizer = kind(model.parameters(), **keys)
     for step in range(STEPS):
         optimizer.zero_grad()
         if zeros:
@@ -107,10 +113,18 @@ class MissingGradients(unittest.TestCase):
         ours, values = managed(make, settings)
         for a, b in zip(ours, plain(make, micro_batches, clipping, zeros), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+        self.has_bits_everywhere(make, settings, values)
+        return values
+
+    def has_bits_everywhere(
+        self,
+        make: Callable[[], nn.Module],
+        settings: dict[str, Any],
+        values: list[bytes],
+    ) -> None:
         settings["memory"]["placement_policy"] = "cpu"
         self.assertEqual(managed(make, settings)[1], values)
         self.assertEqual(managed(make, settings, saved_at=4)[1], values)
-        return values
 
     def test_leave_a_parameter_alone(self) -> None:
         for make in (Parts, ReadInVain):
@@ -119,6 +133,24 @@ class MissingGradients(unittest.TestCase):
                     alone = self.holds(make, micro_batches, clipping)
                     zeros = self.holds(make, micro_batches, clipping, zeros=True)
                     self.assertNotEqual(alone, zeros)
+
+    def test_sgd_leaves_it_alone(self) -> None:
+        # A parameter's first gradient, at whatever step, is its momentum.
+        variants: list[dict[str, Any]] = [
+            {},
+            {"momentum": 0.9, "dampening": 0.3},
+            {"momentum": 0.9, "nesterov": True},
+        ]
+        for numbers in variants:
+            with self.subTest(numbers=numbers):
+                settings = config(2, 0.05, {})
+                settings["optimizer"]["type"] = "SGD"
+                settings["optimizer"]["params"].update(numbers)
+                ours, values = managed(Parts, settings)
+                theirs = plain(Parts, 2, 0.05, kind=torch.optim.SGD, **numbers)
+                for a, b in zip(ours, theirs, strict=True):
+                    torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+                self.has_bits_everywhere(Parts, settings, values)
 
     def test_frozen_and_thawed_between_steps(self) -> None:
         torch.manual_seed(0)

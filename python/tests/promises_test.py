@@ -77,8 +77,12 @@ def train(
     config = config_of(micro_batches, bf16, budget)
     config["memory"].update(memory)
     config["optimizer"]["groups"] = groups
-    config["optimizer"]["type"] = random.Random(seed).choice(
-        ["AdamW", "AdamW8bit", "AdamW16bit"])
+    kind = random.Random(seed).choice(
+        ["AdamW", "AdamW8bit", "AdamW16bit", "Lion", "Lion8bit", "SGD"])
+    config["optimizer"]["type"] = kind
+    if kind == "SGD":
+        config["optimizer"]["params"].update(
+            momentum=0.9, nesterov=seed % 2 == 0)
     engine = castor.initialize(model, config)
     bits = []
     batches = iter(case.batches)

@@ -110,6 +110,19 @@ class PlainLamb(torch.optim.Optimizer):
                 p -= group["lr"] * float(min(max(ratio, 0.01), 10.0)) * u
 
 
+class PlainLion(torch.optim.Optimizer):
+    """Lion as its paper has it (Chen et al. 2023, algorithm 2)."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].get("m", torch.zeros_like(p))
+                c = 0.9 * m + 0.1 * p.grad
+                p -= group["lr"] * (c.sign() + group["weight_decay"] * p)
+                self.state[p]["m"] = 0.95 * m + 0.05 * p.grad
+
+
 class TrainerTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -433,6 +446,59 @@ class Configuration(TrainerTest):
         self.refuses(
             ["optimizer.type", "Lamb", "optim "],
             lambda: self.trainer(config=config, optim="adamw_torch"),
+        )
+
+    def test_lion(self) -> None:
+        more: dict[str, Any] = dict(
+            gradient_accumulation_steps=1, max_grad_norm=0.5, weight_decay=0.1,
+            warmup_steps=0, lr_scheduler_type="constant", max_steps=4,
+            adam_beta2=0.95, learning_rate=1e-3,
+        )
+        ours = self.trainer(optim="lion_32bit", **more)
+        ours.train()
+        model = gpt2()
+        plain = transformers.Trainer(
+            model, self.arguments(**more), train_dataset=Rows(14)
+        )
+        decays = plain.get_decay_parameter_names(model)
+        groups = [
+            {
+                "params": [
+                    p for name, p in model.named_parameters() if (name in decays) == yes
+                ],
+                "weight_decay": 0.1 * yes,
+            }
+            for yes in (True, False)
+        ]
+        optimizer = PlainLion(groups, {"lr": 1e-3})
+        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+        plain = transformers.Trainer(
+            model, self.arguments(**more), train_dataset=Rows(14),
+            optimizers=(optimizer, constant),
+        )
+        plain.remove_callback(transformers.PrinterCallback)
+        plain.train()
+        expected = model.state_dict()
+        for name, value in ours.engine.state_dict().items():
+            # Where gradients cancel, roundings decide a sign, as for the biases of
+            # keys, which change no probability: up to two rates apart each time.
+            error = (value - expected[name]).abs()
+            self.assertLess(error.max().item(), 4 * 2.1e-3, name)
+            if not name.endswith("c_attn.bias"):
+                apart = (error > TOLERANCE).sum().item()
+                self.assertLess(apart, 1 + error.numel() / 100, name)
+        small = self.trainer(optim="lion_8bit", **more)
+        small.train()
+        self.assertNotEqual(
+            [bytes_of(v) for v in small.engine.state_dict().values()],
+            [bytes_of(v) for v in ours.engine.state_dict().values()],
+        )
+        self.refuses(
+            ["optimizer.type", "Lion8bit", "optim "],
+            lambda: self.trainer(
+                config={**MEMORY, "optimizer": {"type": "Lion8bit"}},
+                optim="lion_32bit",
+            ),
         )
 
     def test_moments_in_8_bits(self) -> None:

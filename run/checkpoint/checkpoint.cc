@@ -332,6 +332,24 @@ absl::Status CheckHasModel(const CheckpointReader& reader,
       "save the model (engine.save_pretrained)"));
 }
 
+absl::Status CheckSameStates(absl::string_view path, const Optimizer& then,
+                             const Optimizer& now) {
+  const auto names_of = [](const Optimizer& optimizer) {
+    std::string names;
+    for (const StateSlot& slot : optimizer.slots()) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", slot.name);
+    }
+    return names.empty() ? "no states" : names;
+  };
+  const std::string had = names_of(then), has = names_of(now);
+  if (had == has) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " has of each parameter what ", then.name(), " keeps (", had,
+      "), and ", now.name(), " keeps ", has,
+      ": one cannot go on with the states of the other; begin a run with the "
+      "parameters alone (castor export, then model.pretrained)"));
+}
+
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
     std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
     int state_slots) {

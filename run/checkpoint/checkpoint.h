@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
 #include "run/checkpoint/best_state.h"
 #include "run/checkpoint/checkpoint_reader.h"
@@ -90,6 +91,11 @@ absl::StatusOr<CheckpointMetadata> ReadMetadataForClient(
 // what the model is.
 absl::Status CheckHasModel(const CheckpointReader& reader,
                            const CheckpointMetadata& metadata);
+
+// InvalidArgument: the optimizer of the run that wrote `path` keeps other
+// states of a parameter than that of the run that would go on with it.
+absl::Status CheckSameStates(absl::string_view path, const Optimizer& then,
+                             const Optimizer& now);
 
 // Values and states from a checkpoint: the ranges that this rank asks for.
 class CheckpointSource final : public ParameterSource {

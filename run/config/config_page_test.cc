@@ -14,6 +14,7 @@
 #include "base/test_files.h"
 #include "run/config/config.h"
 #include "run/config/test_models.h"
+#include "run/optim/optimizers.h"
 
 namespace castor {
 namespace {
@@ -68,7 +69,7 @@ TEST(ConfigPage, HasARowForEachKeyAndForNoOther) {
         "network"}) {
     add(object);
   }
-  for (const char* type : {"AdamW", "Adam", "Lamb"}) {
+  for (const absl::string_view type : OptimizerNames()) {
     add("optimizer.params", {absl::StrCat("optimizer.type=", type)});
   }
   EXPECT_THAT(KeysOfThePage(), ::testing::ContainerEq(known));

@@ -17,11 +17,16 @@
 #include "run/optim/adam/adam.h"
 #include "run/optim/chunk_optimizer.h"
 #include "run/optim/lamb/lamb.h"
+#include "run/optim/lion/lion.h"
+#include "run/optim/sgd/sgd.h"
 
 namespace castor {
 
 constexpr int kSteps = 3;
 constexpr double kLearningRate = 0.01;
+constexpr double kDampening = 0.3;
+
+enum class RuleKind : uint8_t { kAdam, kLamb, kLion, kSgd };
 
 // Parameters of 100, 64 and 130 elements in chunks of 256 (the first two) and
 // 192 elements, fp32; the second decays.
@@ -33,8 +38,10 @@ struct Case {
   bool bias_correction = true;
   int64_t chunk_bytes = 1024;
   double loss_scale = 0;  // 0: not scaled
-  bool lamb = false;
-  double max_coeff = 10;
+  RuleKind kind = RuleKind::kAdam;
+  double max_coeff = 10;  // LAMB's
+  double momentum = 0.9;  // SGD's
+  bool nesterov = false;
   // The device adds up the micro batches of chunks on the host's side.
   bool device_sums = false;
   // Chunks on the host's side with these numbers, modulo 2, have banks, and are
@@ -43,12 +50,22 @@ struct Case {
 };
 
 inline std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
-  if (c.lamb) {
-    return std::make_shared<Lamb>(
-        LambOptions{.betas = {0.8, 0.9},
-                    .eps = 1e-6,
-                    .bias_correction = c.bias_correction,
-                    .max_coeff = c.max_coeff});
+  switch (c.kind) {
+    case RuleKind::kLamb:
+      return std::make_shared<Lamb>(
+          LambOptions{.betas = {0.8, 0.9},
+                      .eps = 1e-6,
+                      .bias_correction = c.bias_correction,
+                      .max_coeff = c.max_coeff});
+    case RuleKind::kLion:
+      return std::make_shared<Lion>(LionOptions{.betas = {0.8, 0.9}});
+    case RuleKind::kSgd:
+      return std::make_shared<Sgd>(
+          SgdOptions{.momentum = c.momentum,
+                     .dampening = c.nesterov ? 0 : kDampening,
+                     .nesterov = c.nesterov});
+    case RuleKind::kAdam:
+      break;
   }
   return std::make_shared<Adam>(
       AdamOptions{.betas = {0.8, 0.9},
@@ -101,20 +118,22 @@ class Rig {
     optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
                                          host_.get(), store_.get(), options);
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-      EXPECT_TRUE(store_
-                      ->Fill(ChunkId(i),
-                             [&](std::byte* home, const StateView& view) {
-                               float* x = reinterpret_cast<float*>(home);
-                               std::fill(x, x + view.elements, 0.0f);
-                               std::fill(view.master,
-                                         view.master + 3 * view.elements, 0.0f);
-                               ForEach(
-                                   ChunkId(i), [&](int64_t at, int64_t global) {
-                                     x[at] = view.master[at] = Initial(global);
-                                   });
-                               return absl::OkStatus();
-                             })
-                      .ok());
+      EXPECT_TRUE(
+          store_
+              ->Fill(ChunkId(i),
+                     [&](std::byte* home, const StateView& view) {
+                       float* x = reinterpret_cast<float*>(home);
+                       std::fill(x, x + view.elements, 0.0f);
+                       std::fill(view.master,
+                                 view.master +
+                                     view.elements * layout_.states.num_parts(),
+                                 0.0f);
+                       ForEach(ChunkId(i), [&](int64_t at, int64_t global) {
+                         x[at] = view.master[at] = Initial(global);
+                       });
+                       return absl::OkStatus();
+                     })
+              .ok());
       if (store_->side(ChunkId(i)) == Side::kDevice) {
         EXPECT_TRUE(store_->Fetch(ChunkId(i), {}).ok());
       } else if (std::find(c.ahead.begin(), c.ahead.end(), i % 2) !=
@@ -175,6 +194,14 @@ class Rig {
                                   values.data())
                       .ok());
       all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  // Master and all slots.
+  std::vector<std::vector<float>> AllValues() {
+    std::vector<std::vector<float>> all;
+    for (int i = 0; i < layout_.states.num_parts(); ++i) {
+      all.push_back(Values(StatePart(i)));
     }
     return all;
   }
@@ -301,8 +328,8 @@ class Rig {
   std::unique_ptr<ChunkOptimizer> optimizer_;
 };
 
-// Adam and LAMB in double, from the formulas of kernels/adam/adam.h and
-// kernels/lamb/lamb.h.
+// Adam, LAMB, Lion and SGD in double, from the formulas of the kernels'
+// headers.
 struct Oracle {
   explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
     for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);
@@ -319,33 +346,61 @@ struct Oracle {
     norm = std::sqrt(squares);
     const double scale =
         c.clipping > 0 ? std::min(1.0, c.clipping / (norm + 1e-6)) : 1.0;
-    const double correction1 = c.bias_correction ? 1 - std::pow(0.8, step) : 1;
-    const double correction2 = c.bias_correction ? 1 - std::pow(0.9, step) : 1;
+    for (double& gradient : g) gradient *= scale;
     const int64_t bounds[] = {0, 100, 164, 294};  // of the parameters
     for (int p = 0; p < 3; ++p) {
       const double decay = p == 1 ? 0.1 : 0;
-      std::vector<double> u(294);
-      double x2 = 0, u2 = 0;
-      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
-        double gradient = g[i] * scale;
-        if (!c.lamb && c.decoupled) {
-          x[i] *= 1 - kLearningRate * decay;
-        } else if (!c.lamb) {
-          gradient += decay * x[i];
+      if (c.kind == RuleKind::kLion) {
+        for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+          StepLion(i, g[i], decay);
         }
-        m[i] = 0.8 * m[i] + 0.2 * gradient;
-        v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
-        u[i] = m[i] / correction1 / (std::sqrt(v[i] / correction2) + 1e-6);
-        if (c.lamb) u[i] += decay * x[i];
-        x2 += x[i] * x[i];
-        u2 += u[i] * u[i];
-      }
-      const double ratio =
-          c.lamb ? std::clamp(std::sqrt(x2 / u2), 0.01, c.max_coeff) : 1;
-      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
-        x[i] -= kLearningRate * ratio * u[i];
+      } else if (c.kind == RuleKind::kSgd) {
+        for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+          StepSgd(i, g[i], decay, step);
+        }
+      } else {
+        StepAdamOrLamb(bounds[p], bounds[p + 1], g, decay, step);
       }
     }
+  }
+  void StepLion(int64_t i, double g, double decay) {
+    const double c = 0.8 * m[i] + 0.2 * g;
+    x[i] -= kLearningRate * ((c > 0) - (c < 0) + decay * x[i]);
+    m[i] = 0.9 * m[i] + 0.1 * g;
+  }
+  void StepSgd(int64_t i, double g, double decay, int step) {
+    g += decay * x[i];
+    if (c.momentum > 0) {
+      const double add = step == 1 || c.nesterov ? 1 : 1 - kDampening;
+      m[i] = c.momentum * m[i] + add * g;
+      g = c.nesterov ? g + c.momentum * m[i] : m[i];
+    }
+    x[i] -= kLearningRate * g;
+  }
+  void StepAdamOrLamb(int64_t begin, int64_t end, const std::vector<double>& g,
+                      double decay, int step) {
+    const bool lamb = c.kind == RuleKind::kLamb;
+    const double correction1 = c.bias_correction ? 1 - std::pow(0.8, step) : 1;
+    const double correction2 = c.bias_correction ? 1 - std::pow(0.9, step) : 1;
+    std::vector<double> u(294);
+    double x2 = 0, u2 = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      double gradient = g[i];
+      if (!lamb && c.decoupled) {
+        x[i] *= 1 - kLearningRate * decay;
+      } else if (!lamb) {
+        gradient += decay * x[i];
+      }
+      m[i] = 0.8 * m[i] + 0.2 * gradient;
+      v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
+      u[i] = m[i] / correction1 / (std::sqrt(v[i] / correction2) + 1e-6);
+      if (lamb) u[i] += decay * x[i];
+      x2 += x[i] * x[i];
+      u2 += u[i] * u[i];
+    }
+    const double ratio =
+        lamb ? std::clamp(std::sqrt(x2 / u2), 0.01, c.max_coeff) : 1;
+    for (int64_t i = begin; i < end; ++i) x[i] -= kLearningRate * ratio * u[i];
   }
   const Case c;
   std::vector<double> x, m, v;

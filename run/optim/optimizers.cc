@@ -3,12 +3,15 @@
 #include "nlohmann/json.hpp"
 #include "run/optim/adam/adam.h"
 #include "run/optim/lamb/lamb.h"
+#include "run/optim/lion/lion.h"
+#include "run/optim/sgd/sgd.h"
 
 namespace castor {
 
 absl::Span<const OptimizerRow> Optimizers() {
   static constexpr OptimizerRow kOptimizers[] = {
-      kAdamWRow, kAdamRow, kAdamW8bitRow, kAdamW16bitRow, kLambRow,
+      kAdamWRow, kAdamRow, kAdamW8bitRow, kAdamW16bitRow,
+      kLambRow,  kLionRow, kLion8bitRow,  kSgdRow,
   };
   return kOptimizers;
 }
@@ -23,7 +26,7 @@ std::vector<MomentFormat> SmallerMoments(const Optimizer& optimizer) {
   std::vector<MomentFormat> smaller;
   for (const OptimizerRow& row : Optimizers()) {
     if (row.name != optimizer.name() || !row.moments.has_value() ||
-        !row.any_format.empty()) {
+        !row.any_format.empty() || optimizer.slots().empty()) {
       continue;
     }
     for (const MomentFormat format :

@@ -94,10 +94,38 @@ TEST(Optimizers, StatesHaveAFormat) {
               HasSubstr("type \"AdamW8bit\" means \"int8\""));
   EXPECT_THAT(error("Lamb", R"({"moments": "int8"})"),
               HasSubstr("Lamb keeps them in fp32"));
+  EXPECT_EQ(moments("Lion"), MomentFormat::kFloat32);
+  EXPECT_EQ(moments("Lion8bit"), MomentFormat::kInt8);
+  EXPECT_THAT(error("Lion8bit", R"({"moments": "fp32"})"),
+              HasSubstr("means \"int8\": leave it out, or use type \"Lion\""));
+  EXPECT_EQ(moments("SGD", {"optimizer.params.momentum=0.9",
+                            R"(optimizer.state_format={"moments": "int8"})"}),
+            MomentFormat::kInt8);
+  EXPECT_THAT(error("SGD", R"({"moments": "int8"})"),
+              HasSubstr("optimizer.params.momentum: is 0, so that nothing is "
+                        "kept that a state_format of \"int8\" could be of"));
   EXPECT_THAT(error("AdamW", R"({"master": "split"})"),
               HasSubstr("optimizer.state_format.master: is \"fp32\" as yet"));
   EXPECT_THAT(error("AdamW", R"({"moments": "int4"})"),
               HasSubstr("expected one of \"fp32\", \"bf16\", \"int8\""));
+}
+
+TEST(Optimizers, SgdKeepsItsMomentumAlone) {
+  EXPECT_TRUE(Parse("SGD")->optimizer.rule->slots().empty());
+  const auto with = Parse("SGD", {"optimizer.params.momentum=0.9"});
+  EXPECT_EQ(with->optimizer.rule->slots().size(), 1u);
+  // What could be smaller.
+  EXPECT_TRUE(SmallerMoments(*Parse("SGD")->optimizer.rule).empty());
+  EXPECT_EQ(SmallerMoments(*with->optimizer.rule).size(), 2u);
+  EXPECT_TRUE(SmallerMoments(*Parse("Lion8bit")->optimizer.rule).empty());
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"optimizer.params.nesterov=true"},
+        {"optimizer.params.nesterov=true", "optimizer.params.momentum=0.9",
+         "optimizer.params.dampening=0.1"},
+        {"optimizer.params.momentum=1"}}) {
+    EXPECT_EQ(Parse("SGD", wrong).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(Optimizers, KeepSlotsThatMemoryHasRoomFor) {
@@ -187,11 +215,33 @@ struct Arrays {
       states;
 };
 
-class OptimizerRows : public ::testing::TestWithParam<int> {
+// A row's optimizer, with other values than those of a configuration that has
+// only its type.
+struct Variant {
+  std::string name;
+  std::string type;
+  std::vector<std::string> overrides;
+};
+std::vector<Variant> Variants() {
+  std::vector<Variant> variants;
+  for (const OptimizerRow& row : Optimizers()) {
+    variants.push_back({std::string(row.name), std::string(row.name), {}});
+  }
+  const std::string format = R"(optimizer.state_format={"moments": "bf16"})";
+  const std::string momentum = "optimizer.params.momentum=0.9";
+  variants.push_back({"LionInBf16", "Lion", {format}});
+  variants.push_back(
+      {"SGDWithMomentum", "SGD", {momentum, "optimizer.params.dampening=0.2"}});
+  variants.push_back({"SGDWithMomentumInBf16",
+                      "SGD",
+                      {momentum, "optimizer.params.nesterov=true", format}});
+  return variants;
+}
+
+class OptimizerRows : public ::testing::TestWithParam<Variant> {
  protected:
-  const OptimizerRow& row() const { return Optimizers()[GetParam()]; }
   std::shared_ptr<const Optimizer> Make() const {
-    return Parse(std::string(row().name))->optimizer.rule;
+    return Parse(GetParam().type, GetParam().overrides)->optimizer.rule;
   }
   // Ranges of the one parameter, of one shard.
   struct Part {
@@ -337,12 +387,8 @@ TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, OptimizerRows,
-    ::testing::Range(0, static_cast<int>(Optimizers().size())),
-    [](const auto& info) {
-      return std::string(Optimizers()[info.param].name);
-    });
+INSTANTIATE_TEST_SUITE_P(All, OptimizerRows, ::testing::ValuesIn(Variants()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace castor

@@ -187,7 +187,7 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("model.torch_dtype=bfloat16",
                    {"model.torch_dtype", "here bf16.enabled takes its place"});
   ExpectSetRefused("optimizer.params.betas=[0.9]", {"betas", "a list of 2"});
-  ExpectSetRefused("optimizer.type=SGD", {"optimizer.type", "\"AdamW\""});
+  ExpectSetRefused("optimizer.type=Muon", {"optimizer.type", "\"AdamW\""});
   ExpectSetRefused("train_batch_size=5",
                    {"train_batch_size", "micro batch 2 x accumulation 2"});
   ExpectSetRefused("model.n_embd=15", {"model.n_embd", "n_head"});

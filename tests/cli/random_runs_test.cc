@@ -112,8 +112,11 @@ class RandomRuns : public CliTest {
     }
     if (random.Chance(0.3)) config["bf16"] = {{"enabled", true}};
     config["optimizer"]["params"]["lr"] = random.Pick({1e-3, 3e-2});
-    config["optimizer"]["type"] =
-        random.Pick({"AdamW", "AdamW", "AdamW8bit", "AdamW16bit"});
+    config["optimizer"]["type"] = random.Pick(
+        {"AdamW", "AdamW", "AdamW8bit", "AdamW16bit", "Lion8bit", "SGD"});
+    if (config["optimizer"]["type"] == "SGD") {
+      config["optimizer"]["params"]["momentum"] = random.Pick({0.0, 0.9});
+    }
     return config;
   }
 

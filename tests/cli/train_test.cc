@@ -435,13 +435,40 @@ TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
   EXPECT_THAT(List("out"),
               ElementsAre("step-00000002.castor", "step-00000004.castor",
                           "step-00000005.castor"));
-  EXPECT_THAT(List("out.1"),
-              ElementsAre("castor.aside", "step-00000004.castor",
-                          "step-00000006.castor"));
+  EXPECT_THAT(List("out.1"), ElementsAre("castor.aside", "step-00000004.castor",
+                                         "step-00000006.castor"));
   EXPECT_EQ(ReadFile(Path("out.1/step-00000006.castor")), newest);
   EXPECT_NE(other["losses"][1], whole["losses"][3]);
   EXPECT_EQ(other["losses"].size(), 3u);
   EXPECT_EQ(other["losses"][0], whole["losses"][2]);
+}
+
+TEST_F(TrainCommand, GoesOnInAnotherFormatButNotWithAnotherOptimizersStates) {
+  Json config = SmallConfig();
+  config["checkpoint"]["keep"] = 3;
+  config["optimizer"] = {{"type", "Lion"}, {"params", {{"lr", 1e-3}}}};
+  const Json whole = Summary(config);
+  const auto resumed = [](const std::string& type) {
+    return std::vector<std::string>{"--resume",
+                                    "out/step-00000002.castor",
+                                    "--resume-changed",
+                                    "--set",
+                                    "steps=3",
+                                    "--set",
+                                    "optimizer.type=" + type};
+  };
+  const ProcessResult other = Train(config, resumed("AdamW"));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err,
+              HasSubstr("step-00000002.castor has of each parameter what Lion "
+                        "keeps (m), and AdamW keeps m, v"));
+  const ProcessResult without = Train(config, resumed("SGD"));
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err, HasSubstr("and SGD keeps no states"));
+  // The first step after it does not depend on what is kept from then on.
+  const Json small = Summary(config, resumed("Lion8bit"));
+  EXPECT_EQ(small["losses"][0], whole["losses"][2]);
+  EXPECT_NE(small["parameters_sha256"], whole["parameters_sha256"]);
 }
 
 TEST_F(TrainCommand, SaysWhenNothingIsLeftToTrain) {

@@ -43,7 +43,7 @@ TEST_F(Configuration, AllErrorsAreSaidAtOnce) {
   config["train_micro_batch_size_per_gpu"] = "two";
   config["train_batch_size"] = 7;
   config["gradient_clipping"] = -1;
-  config["optimizer"]["type"] = "SGD";
+  config["optimizer"]["type"] = "Muon";
   config["optimizer"]["params"] = {{"lr", "high"}, {"momentum", 0.9}};
   config["scheduler"] = {{"type", "WarmupDecayLR"}};
   config["data"]["sequence_length"] = 0;

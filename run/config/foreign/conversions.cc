@@ -36,13 +36,16 @@ void LackValue(const ForeignKey& key, const Json& value,
                             there, key.says.empty() ? "" : ": ", key.says));
 }
 
+constexpr char kBetasPath[] = "optimizer.params.betas";
+// TrainingArguments' defaults, for Adam and for Lion.
+Json TrainerBetas() { return {0.9, 0.999}; }
+
 void TakeBeta(const Json& value, size_t index, ForeignAccount& account) {
-  constexpr char kBetas[] = "optimizer.params.betas";
-  const Json* given = FindAtPath(account.ours(), kBetas);
-  Json betas = given != nullptr ? *given : Json{0.9, 0.999};
+  const Json* given = FindAtPath(account.ours(), kBetasPath);
+  Json betas = given != nullptr ? *given : TrainerBetas();
   betas[index] = value;
-  account.TakePart(kBetas, std::move(betas),
-                   absl::StrCat(kBetas, "[", index, "] = ", value.dump()));
+  account.TakePart(kBetasPath, std::move(betas),
+                   absl::StrCat(kBetasPath, "[", index, "] = ", value.dump()));
 }
 
 }  // namespace
@@ -301,6 +304,35 @@ void OptimizerName(const ForeignKey& key, const Json& value,
   if (name == "adam") return account.Take(key.ours, "Adam");
   if (name == "lamb" || name == "fusedlamb") {
     return account.Take(key.ours, "Lamb");
+  }
+  // transformers gives Lion its betas for Adam, and SGD the rate alone.
+  const auto without_adams_numbers = [&](absl::string_view type, bool betas) {
+    EraseAtPath(account.ours(), "optimizer.params.eps");
+    if (!betas) EraseAtPath(account.ours(), kBetasPath);
+    account.Take(key.ours, std::string(type),
+                 betas ? "adam_epsilon does not concern it"
+                       : "adam_beta1, adam_beta2 and adam_epsilon do not "
+                         "concern it");
+  };
+  for (const char* const lion :
+       {"lion_32bit", "paged_lion_32bit", "lion_8bit", "paged_lion_8bit"}) {
+    if (name != lion) continue;
+    if (FindAtPath(account.ours(), kBetasPath) == nullptr) {
+      SetAtPath(account.ours(), kBetasPath, TrainerBetas());
+    }
+    return without_adams_numbers(
+        absl::StrContains(name, "8bit") ? "Lion8bit" : "Lion", true);
+  }
+  if (name == "sgd") {
+    if (key.systems == "T") return account.Take(key.ours, "SGD");
+    return without_adams_numbers("SGD", false);
+  }
+  for (const char* const lion :
+       {"lion", "lion32bit", "pagedlion", "pagedlion32bit", "fusedlion"}) {
+    if (name == lion) return account.Take(key.ours, "Lion");
+  }
+  for (const char* const lion : {"lion8bit", "pagedlion8bit"}) {
+    if (name == lion) return account.Take(key.ours, "Lion8bit");
   }
   LackValue(key, value, absl::StrJoin(OptimizerNames(), ", "), account);
 }

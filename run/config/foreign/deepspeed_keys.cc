@@ -90,17 +90,9 @@ void ZeroStage(const ForeignKey& key, const Json& value,
 void OptimizerType(const ForeignKey& key, const Json& value,
                    ForeignAccount& account) {
   static constexpr std::pair<absl::string_view, absl::string_view> kOthers[] = {
-      {"onebitadam", "Adam"},
-      {"zerooneadam", "Adam"},
-      {"muadam", ""},
-      {"onebitlamb", "Lamb"},
-      {"muadamw", ""},
-      {"musgd", ""},
-      {"sgd", ""},
-      {"lion", ""},
-      {"muon", ""},
-      {"adagrad", ""},
-      {"cpuadam", "Adam"},
+      {"onebitadam", "Adam"}, {"zerooneadam", "Adam"}, {"muadam", ""},
+      {"onebitlamb", "Lamb"}, {"muadamw", ""},         {"musgd", ""},
+      {"muon", ""},           {"adagrad", ""},         {"cpuadam", "Adam"},
       {"rmsprop", ""},
   };
   if (!value.is_string()) return account.Take(key.ours, value);

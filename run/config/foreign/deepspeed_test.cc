@@ -139,6 +139,24 @@ TEST(DeepSpeed, SaysHowLongARunIsThatDoesNot) {
                        "num_train_epochs is 1, one pass over the data"));
 }
 
+TEST(DeepSpeed, NamesLionAndSgdAsItLikes) {
+  const auto lion = Train(
+      R"("zero_optimization": {}, "train_batch_size": 8, "steps": 5,
+         "optimizer": {"type": "LION", "params":
+             {"lr": 1e-4, "betas": [0.95, 0.98], "weight_decay": 0.2}})");
+  ASSERT_TRUE(lion.ok()) << lion.status();
+  EXPECT_EQ(lion->optimizer.rule->name(), "Lion");
+  EXPECT_EQ(lion->optimizer.rule->Params()["betas"][1], 0.98);
+  EXPECT_EQ(lion->optimizer.weight_decay, 0.2);
+  const auto sgd = Train(
+      R"("zero_optimization": {}, "train_batch_size": 8, "steps": 5,
+         "optimizer": {"type": "sgd", "params":
+             {"lr": 0.1, "momentum": 0.9, "nesterov": true}})");
+  ASSERT_TRUE(sgd.ok()) << sgd.status();
+  EXPECT_EQ(sgd->optimizer.rule->Params()["momentum"], 0.9);
+  EXPECT_EQ(sgd->optimizer.weight_decay, 0);
+}
+
 TEST(DeepSpeed, RefusesInOneMessageWhatItCannotHave) {
   const std::string error = ErrorOf(
       R"("zero_optimization": {"stage": 4, "stage3_magic": 1,
@@ -155,7 +173,7 @@ TEST(DeepSpeed, RefusesInOneMessageWhatItCannotHave) {
         "ds.json: zero_optimization.stage3_magic: DeepSpeed has no such key",
         "zero_optimization.zero_quantized_gradients: it changes results",
         "optimizer.type: castor's optimizers are AdamW, Adam, AdamW8bit, "
-        "AdamW16bit, Lamb, and "
+        "AdamW16bit, Lamb, Lion, Lion8bit, SGD, and "
         "OneBitAdam is none of them: give \"Adam\"",
         "scheduler.type: castor has no schedule \"OneCycle\"",
         "sparse_attention: it changes results, and castor does not have it: ",
