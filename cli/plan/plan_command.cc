@@ -23,6 +23,7 @@
 #include "run/checkpoint/checkpoint_dir.h"
 #include "run/checkpoint/checkpoint_size.h"
 #include "run/config/rate_notes.h"
+#include "run/optim/optimizers.h"
 
 namespace castor::cli {
 namespace {
@@ -96,11 +97,15 @@ std::vector<std::string> NotesOn(const Planned& planned, bool by_shape) {
 }
 
 void PrintPlan(const Planned& planned, bool by_shape) {
-  const AdmissionReport& admission = planned.session->trainer().admission();
+  const Trainer& trainer = planned.session->trainer();
+  const AdmissionReport& admission = trainer.admission();
   std::fputs(FormatAdmission(admission).c_str(), stdout);
   std::printf("it fits; a step moves %s to the device and %s from it\n",
               FormatBytes(admission.h2d_bytes_per_step).c_str(),
               FormatBytes(admission.d2h_bytes_per_step).c_str());
+  std::printf("%s\n", BytesAtHome(trainer.layout().dtype, trainer.accumulate(),
+                                  *planned.config.optimizer.rule)
+                          .c_str());
   std::printf("%s\n", ForecastLine(planned.config, admission.forecast,
                                    planned.session->tokens_per_step())
                           .c_str());

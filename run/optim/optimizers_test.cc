@@ -23,6 +23,7 @@
 namespace castor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 absl::StatusOr<Config> Parse(const std::string& type,
@@ -126,6 +127,20 @@ TEST(Optimizers, SgdKeepsItsMomentumAlone) {
     EXPECT_EQ(Parse("SGD", wrong).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
+}
+
+TEST(Optimizers, SayWhatAParameterTakesAtHome) {
+  EXPECT_EQ(
+      BytesAtHome(DType::kBFloat16, false, *Parse("AdamW8bit")->optimizer.rule),
+      "a trained parameter takes 8.125 bytes at home; by optimizer.type and "
+      "state_format.moments: AdamW, Adam fp32 14, bf16 10, int8 8.125; Lamb "
+      "14; Lion fp32 10, bf16 8, int8 7.0625; SGD 6");
+  EXPECT_THAT(
+      BytesAtHome(
+          DType::kFloat32, true,
+          *Parse("SGD", {"optimizer.params.momentum=0.9"})->optimizer.rule),
+      AllOf(HasSubstr("takes 16 bytes at home"),
+            HasSubstr("Lion, SGD fp32 16, bf16 14, int8 13.0625")));
 }
 
 TEST(Optimizers, KeepSlotsThatMemoryHasRoomFor) {

@@ -155,6 +155,10 @@ class Trainer final : public ObservedRun {
   bool stopping() const { return stop_reason() != 0; }
   const AdmissionReport& admission() const { return admission_; }
   const ChunkLayout& layout() const { return layout_; }
+  // Whether optimizer states hold sums of micro batches.
+  bool accumulate() const {
+    return options_.shape.micro_batches * options_.ranks.world_size > 1;
+  }
   const Parameters& parameters() const { return engine_->parameters(); }
   // VisitModelState and the like take it; call Drain first.
   ChunkStore& store() { return *store_; }
@@ -273,10 +277,6 @@ class Trainer final : public ObservedRun {
     const int threads = options_.ranks.world_size > 1 ? 1 : options_.threads;
     return options_.roofline.value_or(
         Roofline{.flops_per_s = 5e10 * threads, .bytes_per_s = 1e10});
-  }
-  // Whether optimizer states hold sums of micro batches.
-  bool accumulate() const {
-    return options_.shape.micro_batches * options_.ranks.world_size > 1;
   }
   double loss_scale() const { return skips_->loss_scale(); }
   // Since creation, model data and activations.

@@ -170,6 +170,8 @@ TEST_F(PlanOfExample, OptIsPlannedByTheProgram) {
   EXPECT_EQ(fits.exit_code, 0) << fits.err;
   EXPECT_THAT(fits.out, HasSubstr("1315758080 parameters"));
   EXPECT_THAT(fits.out, HasSubstr("it fits"));
+  EXPECT_THAT(fits.out,
+              HasSubstr("\na trained parameter takes 18 bytes at home; "));
   EXPECT_THAT(fits.out, HasSubstr("\n  activations of 24 blocks: 24 made again "
                                   "(which spares 4.14 GiB)\n"));
   // How fast, and what limits it.
