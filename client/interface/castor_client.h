@@ -96,14 +96,14 @@ castor_status castor_meeting_broadcast(castor_meeting* meeting,
  * up: the others' calls fail with it then. Null for `meeting` is allowed. */
 void castor_meeting_end(castor_meeting* meeting, const char* failure);
 
-/* A configuration's text without comments and, where it is DeepSpeed's, with
- * Castor's keys; or null if it is no JSON object, or has what Castor lacks;
+/* A configuration's text without comments and, where it is DeepSpeed's or has a
+ * section of Colossal-AI's, with Castor's keys; or null if it is no JSON object, or has what Castor lacks;
  * castor_error says why. Valid until the thread's next call of this. */
 const char* castor_plain_config(const char* config_json);
-/* What became of it where it is DeepSpeed's, as JSON, else {}: "autos" and
- * "defaults" have the paths of keys that were "auto", and of those that have
- * DeepSpeed's default; "notes" has what the user is to be told. The rest as
- * above. */
+/* What became of keys of others, as JSON: "notes" has what the user is to be told
+ * of them, if there is anything. Only where it is DeepSpeed's there are "autos"
+ * and "defaults", with the paths of keys that were "auto", and of those that have
+ * DeepSpeed's default. The rest as above. */
 const char* castor_config_account(const char* config_json);
 /* The learning rates that its schedule has for steps `first` (from 1) to
  * first + count - 1. */

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/annotate.h"
 #include "base/json_report.h"
@@ -12,6 +14,7 @@
 #include "device/topology/memory_limits.h"
 #include "nlohmann/json.hpp"
 #include "run/config/config_text.h"
+#include "run/config/foreign/colossal.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/parameter_groups.h"
 #include "run/gpu.h"
@@ -119,52 +122,61 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
 namespace {
 
 // A configuration's text as a document with Castor's keys, and what became of
-// it if it was DeepSpeed's; false, after castor_error is set, if it is none.
-bool ReadPlain(const char* config_json, castor::Json* plain,
-               std::optional<castor::DeepSpeedReading>* reading) {
+// the keys of others.
+struct PlainConfig {
+  castor::Json document;
+  std::optional<castor::DeepSpeedReading> deepspeed;  // if it was DeepSpeed's
+  std::vector<std::string> notes;  // of another system's section in it
+};
+
+// None, after castor_error is set, if the text is no configuration.
+std::optional<PlainConfig> ReadPlain(const char* config_json) {
   auto document = castor::ParseConfigText(config_json, "config");
   if (!document.ok()) {
     castor::Tell(document.status());
-    return false;
+    return std::nullopt;
   }
   if (!document->is_object()) {
     castor::Tell(absl::InvalidArgumentError("config: it is no JSON object"));
-    return false;
+    return std::nullopt;
   }
+  PlainConfig plain{
+      .document = *std::move(document), .deepspeed = {}, .notes = {}};
   castor::JsonReport report("config");
+  plain.notes = castor::TakeColossal(&plain.document, &report);
   constexpr castor::DeepSpeedDoor kDoor = castor::DeepSpeedDoor::kClient;
-  if (castor::IsDeepSpeed(kDoor, *document)) {
-    *reading = castor::TakeDeepSpeed(kDoor, &*document, &report);
+  if (castor::IsDeepSpeed(kDoor, plain.document)) {
+    plain.deepspeed = castor::TakeDeepSpeed(kDoor, &plain.document, &report);
   }
   if (!report.status().ok()) {
     castor::Tell(report.status());
-    return false;
+    return std::nullopt;
   }
-  *plain = *std::move(document);
-  return true;
+  return plain;
 }
 
 }  // namespace
 
 const char* castor_plain_config(const char* config_json) {
-  thread_local std::string plain;
-  castor::Json document;
-  std::optional<castor::DeepSpeedReading> reading;
-  if (!ReadPlain(config_json, &document, &reading)) return nullptr;
-  plain = document.dump();
-  return plain.c_str();
+  thread_local std::string text;
+  const std::optional<PlainConfig> plain = ReadPlain(config_json);
+  if (!plain.has_value()) return nullptr;
+  text = plain->document.dump();
+  return text.c_str();
 }
 
 const char* castor_config_account(const char* config_json) {
   thread_local std::string account;
-  castor::Json document;
-  std::optional<castor::DeepSpeedReading> reading;
-  if (!ReadPlain(config_json, &document, &reading)) return nullptr;
+  const std::optional<PlainConfig> plain = ReadPlain(config_json);
+  if (!plain.has_value()) return nullptr;
   castor::Json json = castor::Json::object();
-  if (reading.has_value()) {
-    json = {{"autos", reading->autos},
-            {"defaults", reading->defaults},
-            {"notes", reading->notes}};
+  if (!plain->notes.empty()) json["notes"] = plain->notes;
+  if (plain->deepspeed.has_value()) {
+    json["autos"] = plain->deepspeed->autos;
+    json["defaults"] = plain->deepspeed->defaults;
+    for (const std::string& note : plain->deepspeed->notes) {
+      json["notes"].push_back(note);
+    }
   }
   account = json.dump();
   return account.c_str();

@@ -34,6 +34,7 @@ class DeepSpeedOptimizer(torch.optim.Optimizer):
     ) -> None:
         super().__init__(groups, {"lr": rate})
         self._factors = factors
+        self._shown: list[Any] = []
         self.show(rate)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -63,6 +64,12 @@ class DeepSpeedOptimizer(torch.optim.Optimizer):
         """Has the groups show the rates that follow from it."""
         for group, factor in zip(self.param_groups, self._factors):
             group["lr"] = rate * factor
+        self._shown = [group["lr"] for group in self.param_groups]
+
+    @property
+    def was_set(self) -> bool:
+        """Whether the script has given groups other rates than `show` did."""
+        return [group["lr"] for group in self.param_groups] != self._shown
 
 
 class ConfigSchedule:
@@ -96,6 +103,7 @@ class DeepSpeedEngine(Engine):
     lr_scheduler: Any
     _micro_batch_size = 1
     _own_rates = False  # the script's optimizer or schedule says the rate
+    _has_schedule = False  # the configuration's
 
     @property
     def module(self) -> nn.Module:
@@ -167,16 +175,21 @@ class DeepSpeedEngine(Engine):
         self, lr_kwargs: Mapping[str, Any] | None = None
     ) -> bool:
         """As `Engine.step`; a schedule that the script gave takes a step with each
-        update."""
-        ended = super().step(self.optimizer.rate if self._own_rates else None)
+        update. Rates that the script writes into the optimizer's groups are those of
+        the update, and stay unless the configuration has a schedule."""
+        own = self._own_rates or self.optimizer.was_set
+        ended = super().step(self.optimizer.rate if own else None)
         if ended:
             self.lr_scheduler.step(**(lr_kwargs or {}))
+            if self._has_schedule:
+                self.optimizer.show(self.learning_rate)
         if not self._own_rates:
             self._show_rate()
         return ended
 
     def _show_rate(self) -> None:
-        self.optimizer.show(self.learning_rate)
+        if not self.optimizer.was_set:
+            self.optimizer.show(self.learning_rate)
 
     def zero_grad(self) -> None:
         """Does nothing: backward leaves no gradients."""
@@ -433,6 +446,7 @@ def deepspeed_initialize(
     engine._own_rates = lr_scheduler is not None or (
         optimizer is not None and not has_schedule
     )
+    engine._has_schedule = has_schedule
     loader_settings = {"collate_fn": collate_fn, "drop_last": drops_last}
     try:
         return _complete(
@@ -487,7 +501,7 @@ def _complete(
     if optimizer is not None:
         engine.optimizer.param_groups = optimizer.param_groups
         if not engine._own_rates:
-            engine._show_rate()
+            engine.optimizer.show(engine.learning_rate)
     # PyTorch's schedules look there whether steps are taken.
     engine.optimizer._opt_called = True  # type: ignore[attr-defined]
     if lr_scheduler is None:

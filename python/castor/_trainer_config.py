@@ -228,7 +228,7 @@ def merged(
         )
     entries = _entries(args, _optimizer_type(optimizer, args))
     parts = None
-    if account:
+    if "autos" in account:
         parts = DeepSpeedParts(
             scheduler=result.pop("scheduler", None),
             has_optimizer=bool(optimizer),

@@ -176,8 +176,9 @@ def text_of(config: Config | None, who: str, model: nn.Module | None = None) -> 
 
 
 def account_of(text: str) -> dict[str, list[str]]:
-    """What became of a configuration that is DeepSpeed's: "autos", "defaults",
-    "notes". Empty for one of Castor's, and where it cannot be read."""
+    """What became of the keys of other systems: "notes"; of a configuration that is
+    DeepSpeed's "autos" and "defaults", too. Empty where there are none, and where it
+    cannot be read."""
     try:
         account: dict[str, list[str]] = json.loads(shim.config_account(text))
     except RuntimeError:
@@ -186,7 +187,7 @@ def account_of(text: str) -> dict[str, list[str]]:
 
 
 def tell_of_deepspeed(text: str) -> None:
-    """Warns of what in a configuration of DeepSpeed's means nothing here."""
+    """Warns of what in a configuration of another system's means nothing here."""
     account = account_of(text)
     notes = list(account.get("notes", []))
     if account.get("autos"):

@@ -395,6 +395,30 @@ class DeepSpeedTest(unittest.TestCase):
             engine.step()
         engine.close()
 
+    def test_rates_that_a_script_writes_into_groups_are_kept_to(self) -> None:
+        rates = [1e-3, 2e-2, 2e-2]
+        engine, optimizer, *_ = castor.deepspeed_initialize(model=gpt2(), config=PLAIN)
+        with engine:
+            for i, batch in enumerate(batches(6)):
+                if i < 4:
+                    optimizer.param_groups[0]["lr"] = rates[i // 2]
+                self.assertEqual(engine.get_lr(), [rates[i // 2]])
+                engine.backward(engine(**batch).loss)
+                engine.step()
+            plain = gpt2()
+            self.plain_steps(plain, rates)
+            self.assert_same(plain, engine.state_dict())
+        engine, optimizer, *_ = castor.deepspeed_initialize(
+            model=gpt2(), config={**PLAIN, "scheduler": WARMUP}
+        )
+        with engine:
+            optimizer.param_groups[0]["lr"] = 0.5
+            for batch in batches(4):
+                engine.backward(engine(**batch).loss)
+                engine.step()
+            # The schedule has written its own since.
+            self.assertEqual(engine.get_lr(), [1e-2])
+
     def test_a_loader_keeps_to_its_keys(self) -> None:
         for drops, count in ((True, 3), (False, 4)):
             self.file.write_text(

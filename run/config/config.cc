@@ -15,6 +15,7 @@
 #include "run/config/config_names.h"
 #include "run/config/config_text.h"
 #include "run/config/config_values.h"
+#include "run/config/foreign/colossal.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
@@ -473,7 +474,10 @@ absl::StatusOr<Config> ReadText(
     ApplyOverrides(overrides, &*document, &report);
   }
   Config config;
-  config.notes.lines = TakeDeepSpeed(door, &*document, &report).notes;
+  config.notes.lines = TakeColossal(&*document, &report);
+  for (std::string& note : TakeDeepSpeed(door, &*document, &report).notes) {
+    config.notes.lines.push_back(std::move(note));
+  }
   JsonReader root(*document, report);
   read(root, &config);
   CASTOR_RETURN_IF_ERROR(report.status());

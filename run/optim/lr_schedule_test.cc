@@ -195,6 +195,8 @@ TEST(Schedule, RefusesWhatContradictsItself) {
               HasSubstr("num_decay_steps: 3 steps of decay after 8"));
   EXPECT_THAT(error("Noam", {{"warmup_iter", 0}}, 10),
               HasSubstr("warmup_iter: expected an integer of at least 1"));
+  // BMTrain's own default of a key that changes nothing.
+  EXPECT_EQ(error("Noam", {{"warmup_iter", 2}, {"end_iter", -1}}, 10), "");
   EXPECT_THAT(error("linear", {{"warmup_ratio", 1.5}}, 10),
               HasSubstr("warmup_ratio: expected a number in [0"));
 }

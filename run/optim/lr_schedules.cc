@@ -282,7 +282,10 @@ constexpr ScheduleKey kNoamKeys[] = {
      .absent = Absent::kRequired,
      .min = 1,
      .role = Role::kWarmup},
-    {.name = "end_iter", .kind = Kind::kSteps, .absent = Absent::kNothing}};
+    {.name = "end_iter",
+     .kind = Kind::kSteps,
+     .absent = Absent::kNothing,
+     .min = -1}};
 
 // ---- DeepSpeedExamples'.
 

@@ -190,10 +190,12 @@ bool IsDeepSpeed(DeepSpeedDoor door, const Json& document) {
     }
   }
   if (!AutosOf(document).empty()) return true;
-  // Castor has the key, too, but its own files say how long to train.
-  return door == DeepSpeedDoor::kTrain &&
-         FindAtPath(document, kOldClipping) != nullptr &&
-         !SaysHowLong(document);
+  // Castor has the key, too, but its own files say how long to train, and those
+  // for a program do not say when to print.
+  return FindAtPath(document, kOldClipping) != nullptr &&
+         (door == DeepSpeedDoor::kTrain
+              ? !SaysHowLong(document)
+              : FindAtPath(document, "steps_per_print") != nullptr);
 }
 
 DeepSpeedReading ReadDeepSpeed(DeepSpeedDoor door, const Json& document) {

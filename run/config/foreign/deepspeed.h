@@ -2,10 +2,11 @@
 //
 // A file is DeepSpeed's if it has a key that only DeepSpeed has
 // (deepspeed_keys.cc: zero_optimization, wall_clock_breakdown, ...), or a value
-// "auto" where only DeepSpeed's files have one; for castor train also if it has
-// optimizer.params.max_grad_norm and does not say how long to train. It may
-// have Castor's own keys, too (model, data, steps, memory, ...), which mean
-// what they always do. It is read so:
+// "auto" where only DeepSpeed's files have one. It is one also if it has
+// optimizer.params.max_grad_norm and, for castor train, does not say how long
+// to train, or, for a program, has steps_per_print. It may have Castor's own
+// keys, too (model, data, steps, memory, ...), which mean what they always do.
+// It is read so:
 //
 //   - "auto", which whoever starts DeepSpeed fills in, counts as absent.
 //   - zero_optimization, of any stage, with offload or without, is

@@ -53,6 +53,9 @@ TEST(DeepSpeed, IsKnownByKeysThatOnlyItHas) {
       R"({"optimizer": {"params": {"max_grad_norm": 1}}})";
   EXPECT_TRUE(is(kTrain, kClipping));
   EXPECT_FALSE(is(DeepSpeedDoor::kClient, kClipping));
+  EXPECT_TRUE(is(DeepSpeedDoor::kClient,
+                 R"({"steps_per_print": 10, "optimizer": {"params":
+                     {"max_grad_norm": 1}}})"));
   EXPECT_FALSE(is(kTrain, R"({"steps": 2, "optimizer": {"params":
                               {"max_grad_norm": 1}}})"));
 }
@@ -207,6 +210,44 @@ TEST(DeepSpeed, IsReadByClientsToo) {
   const auto ours = ParseClientConfig(R"({"seed": 3})");
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_THAT(ours->notes.lines, IsEmpty());
+}
+
+TEST(ColossalAi, ItsSectionIsReadAsCastorsKeys) {
+  constexpr char kRest[] = R"("train_batch_size": 8, "steps": 5, "zero": )";
+  const auto config = Train(absl::StrCat(kRest, R"({
+      "model_config": {"tensor_placement_policy": "CPU",
+                       "shard_strategy": "TensorShardStrategy"},
+      "optimizer_config": {"gpu_margin_mem_ratio": 0.8, "hysteresis": 3}})"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->memory.placement_policy, FindPolicy("cpu"));
+  EXPECT_EQ(config->memory.gpu_margin_mem_ratio, 0.8);
+  EXPECT_EQ(config->fp16.hysteresis, 3);
+  EXPECT_THAT(config->notes.lines,
+              Contains("a section \"zero\" of Colossal-AI's, of which these "
+                       "keys mean nothing here (docs/migration.md): "
+                       "zero.model_config.shard_strategy"));
+  const auto client = ParseClientConfig(
+      R"({"zero": {"model_config": {"tensor_placement_policy": "cuda"}}})",
+      "config");
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(client->memory.placement_policy, FindPolicy("cuda"));
+  // Castor's own key may say the same, and nothing else.
+  EXPECT_TRUE(Train(absl::StrCat(kRest, R"({"model_config": {
+      "tensor_placement_policy": "AUTO"}},
+      "memory": {"placement_policy": "auto"})"))
+                  .ok());
+  EXPECT_THAT(
+      ErrorOf(absl::StrCat(kRest, R"({
+          "model_config": {"tensor_placement_policy": "auto", "reuse": 1},
+          "optimizer_config": {"gpu_margin_mem_ratio": 2, "max_scale": 9}},
+          "memory": {"placement_policy": "cpu"})")),
+      AllOf(HasSubstr("zero.model_config.tensor_placement_policy: it is "
+                      "\"auto\", and memory.placement_policy is \"cpu\": "
+                      "leave one of them out"),
+            HasSubstr("zero.model_config.reuse: Colossal-AI has no such key"),
+            HasSubstr("memory.gpu_margin_mem_ratio: "),
+            HasSubstr("zero.optimizer_config.max_scale: castor's loss scale "
+                      "has no such key")));
 }
 
 }  // namespace
