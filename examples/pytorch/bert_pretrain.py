@@ -28,11 +28,11 @@ def load_model(directory, vocabulary):
 
 
 def masked(ids, words, draw):
-    """Inputs and labels: of 15 % of the words, 80 % are masked, 10 % are
-    replaced and 10 % stay, as in BERT's paper."""
-    special = torch.tensor(sorted(words.special))
-    chosen = torch.rand(ids.shape, generator=draw) < 0.15
-    chosen &= ~torch.isin(ids, special)
+    """Inputs and labels: of 15 % of the words, and at least one of each row, 80 %
+    are masked, 10 % are replaced and 10 % stay, as in BERT's paper."""
+    special = torch.isin(ids, torch.tensor(sorted(words.special)))
+    score = torch.rand(ids.shape, generator=draw).masked_fill(special, 1)
+    chosen = (score < 0.15) | (score == score.amin(1, keepdim=True))
     labels = torch.where(chosen, ids, -100)
     kind = torch.rand(ids.shape, generator=draw)
     other = torch.randint(0, words.size, ids.shape, generator=draw)

@@ -19,7 +19,7 @@ import shared
 CONFIG = Path(__file__).parent / "finetune.json"
 
 
-def parse_arguments():
+def parse_arguments(given):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", required=True, help="what to learn from")
     parser.add_argument("--model", help="a directory of Hugging Face's")
@@ -28,7 +28,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=4, help="of a micro batch")
     parser.add_argument("--length", type=int, default=128, help="in tokens")
     parser.add_argument("--save", help="a directory for the trained model")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def load_model(directory):
@@ -57,34 +57,46 @@ def load_tokens(text, directory):
     return tokenizer(text.decode("utf-8"), return_tensors="pt").input_ids[0]
 
 
-def main():
-    arguments = parse_arguments()
+def batch_of(tokens, rows, length, index):
+    """The inputs of micro batch `index` of a run."""
+    draw = random.Random(index)
+    begins = [draw.randrange(len(tokens) - length) for _ in range(rows)]
+    ids = torch.stack([tokens[first : first + length] for first in begins])
+    return {"input_ids": ids, "labels": ids}
+
+
+def main(given=None):
+    arguments = parse_arguments(given)
     with castor.ZeroInit(arguments.config):
         model = load_model(arguments.model)
     tokens = load_tokens(arguments.text, arguments.model)
-    draw = random.Random(1)
-    last = len(tokens) - arguments.length
-    if last < 1:
+    if len(tokens) <= arguments.length:
         raise SystemExit(
             f"finetune: {arguments.text} has {len(tokens)} tokens; give a text of "
             f"more than --length={arguments.length}"
         )
 
-    def next_batch():
-        rows = [draw.randrange(last) for _ in range(arguments.batch)]
-        ids = torch.stack([tokens[r : r + arguments.length] for r in rows])
-        return {"input_ids": ids, "labels": ids}
-
+    losses = []
     with castor.initialize(model, arguments.config) as engine:
-        for step in range(1, arguments.steps + 1):
-            batches = (
-                next_batch() for _ in range(engine.gradient_accumulation_steps)
+        micro_batches = engine.gradient_accumulation_steps
+        for step in range(arguments.steps):
+            first = step * micro_batches
+            # Several ranks take the micro batches by turns.
+            loss = engine.train_batch(
+                batch_of(
+                    tokens, arguments.batch, arguments.length,
+                    index * engine.world_size + engine.rank,
+                )
+                for index in range(first, first + micro_batches)
             )
-            loss = engine.train_batch(batches)
-            print(f"step {step:>3}  loss {loss.item():.4f}")
-        shared.report(engine)
+            losses.append(loss.item())
+            if engine.rank == 0:
+                print(f"step {step + 1:>3}  loss {losses[-1]:.4f}")
+        if engine.rank == 0:
+            shared.report(engine)
         if arguments.save:
             engine.save_pretrained(arguments.save)
+    return losses
 
 
 if __name__ == "__main__":

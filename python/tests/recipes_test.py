@@ -1,0 +1,404 @@
+"""The recipes of examples/recipes, small: each loss beside plain PyTorch's with the
+original's semantics, and the same bits at two budgets and on two ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import castor
+import torch
+import transformers
+
+from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RECIPES = EXAMPLES / "recipes"
+sys.path[:0] = [
+    str(EXAMPLES / "pytorch"), str(RECIPES / "deepspeed_bert"),
+    str(RECIPES / "bmtrain_boolq"), str(RECIPES / "flagai_t5"),
+]
+import boolq
+import finetune
+import pretrain
+import shared
+import train as flagai
+
+STEPS = 20
+TEXT = str(EXAMPLES.parent / "LICENSE")  # which does not change
+TINY = dict(
+    hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+)
+
+
+class Moments:
+    """The update of DeepSpeed's Adam, which is AdamW, and of its LAMB, without a
+    correction of the moments: csrc/adam, csrc/lamb there."""
+
+    def __init__(
+        self, groups: list[dict[str, Any]], coefficients: tuple[float, ...] = ()
+    ) -> None:
+        self.coefficients = coefficients
+        self.decays = {p: g.get("weight_decay", 0.01) for g in groups for p in g["params"]}
+        self.moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in self.decays}
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.decays, 1.0)
+        for p, (m, v) in self.moments.items():
+            m.mul_(0.9).add_(p.grad, alpha=0.1)
+            v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+            update = m / (v.sqrt() + 1e-8) + self.decays[p] * p
+            if self.coefficients and p.norm() > 0 and update.norm() > 0:
+                update *= (p.norm() / update.norm()).clamp(*self.coefficients)
+            p -= rate * update
+            p.grad = None
+
+
+def plain_losses(
+    model: torch.nn.Module, micro_batches: int, batches: Iterable[Any],
+    loss_of: Callable[[Any], torch.Tensor], step: Callable[[int], Any],
+) -> list[float]:
+    """The loss of each micro batch; `step` is called with each step's number."""
+    model.train()
+    losses = []
+    for index, batch in enumerate(batches):
+        number, micro_batch = divmod(index, micro_batches)
+        # Dropout draws as in the engine.
+        torch.manual_seed(castor.generator_seed(1234, number + 1, micro_batch))
+        loss = loss_of(batch)
+        (loss / micro_batches).backward()
+        losses.append(loss.item())
+        if micro_batch == micro_batches - 1:
+            step(number + 1)
+    return losses
+
+
+def means(losses: list[float]) -> list[float]:
+    """Of each step's two micro batches."""
+    return [a / 2 + b / 2 for a, b in zip(losses[::2], losses[1::2])]
+
+
+def settings(**values: Any) -> list[str]:
+    return [
+        word
+        for key, value in values.items()
+        for word in ("--set", f"{key.replace('__', '.')}={value}")
+    ]
+
+
+BERT = settings(
+    train_batch_size=4, train_micro_batch_size_per_gpu=2, fp16__enabled="false"
+)
+
+
+def pretrained(config: str, folder: str, *more: str) -> list[float]:
+    path = str(RECIPES / "deepspeed_bert" / config)
+    with mock.patch.dict(pretrain.SHAPES, small=TINY):
+        return pretrain.main(
+            ["--deepspeed_config", path, "--output_dir", folder, "--text", TEXT, *BERT,
+             *more]
+        )
+
+
+def by_adam(folder: str, *more: str) -> list[float]:
+    return pretrained(
+        "deepspeed_bsz4096_adam_config.json", folder, "--max_steps", str(STEPS),
+        "--max_seq_length", "32", *more,
+    )
+
+
+def answered(folder: str, *more: str) -> list[float]:
+    """The loss of each micro batch of four epochs of five steps."""
+    texts = [("", text) for text in Path(TEXT).read_text().split("\n\n") if text.split()]
+    with (
+        mock.patch.object(boolq, "SMALL", TINY),
+        mock.patch.object(shared, "paragraphs", lambda: texts),
+    ):
+        return boolq.main(
+            ["--data", folder, "--rows", "40", "--epochs", "4", "--max-length", "32",
+             *settings(
+                 train_batch_size=8, train_micro_batch_size_per_gpu=4,
+                 scheduler__params__warmup_iter=10, scheduler__params__start_lr=1e-2,
+                 fp16__enabled="false",
+             ), *more]
+        )
+
+
+def written(config: dict[str, Any], folder: str) -> str:
+    """The path of a file of this process with the configuration."""
+    path = Path(folder) / f"config_{os.getpid()}.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return str(path)
+
+
+def small_opt(_: str | None) -> torch.nn.Module:
+    torch.manual_seed(1)
+    return transformers.OPTForCausalLM(
+        transformers.OPTConfig(
+            vocab_size=256, hidden_size=32, ffn_dim=64, num_hidden_layers=2,
+            num_attention_heads=2, word_embed_proj_dim=32, max_position_embeddings=64,
+            pad_token_id=None,
+        )
+    )
+
+
+def finetuned(folder: str, micro_batches: int, policy: str, budget: str) -> list[float]:
+    config = shared.config_with(
+        RECIPES / "colossalai_opt" / "opt.json",
+        [f"gradient_accumulation_steps={micro_batches}",
+         f"zero.model_config.tensor_placement_policy={policy}",
+         f"memory.device_memory={budget}"],
+    )
+    path = written(config, folder)
+    with mock.patch.object(finetune, "load_model", small_opt):
+        return finetune.main(
+            ["--text", TEXT, "--config", path, "--steps", str(STEPS),
+             "--batch", "2", "--length", "32"]
+        )
+
+
+T5 = dict(d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2)
+
+
+def read_aloud(folder: str, micro_batches: int, *more: str) -> list[float]:
+    """The loss of each micro batch of twenty steps."""
+    config = shared.config_with(
+        RECIPES / "flagai_t5" / "t5_deepspeed.json",
+        ["fp16.enabled=false", f"gradient_accumulation_steps={micro_batches}", *more],
+    )
+    path = written(config, folder)
+    if not (Path(folder) / "train.src").exists():
+        flagai.make_files(Path(folder), rows=100)
+    with mock.patch.dict(flagai.SHAPE, T5):
+        return flagai.main([folder, f"--deepspeed_config={path}", "--eval_interval=10"])
+
+
+def as_a_rank(train: Callable[[str], list[float]], name: str) -> Callable[[], Any]:
+    # The ranks share a folder, as ranks of one machine do.
+    return lambda: train(str(Path(os.environ["CASTOR_TEST_FOLDER"]) / name))
+
+
+class Recipes(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.said = io.StringIO()
+        quiet = contextlib.ExitStack()
+        quiet.enter_context(contextlib.redirect_stdout(self.said))
+        self.addCleanup(quiet.close)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        self.addCleanup(torch.set_num_threads, threads)
+
+    def assert_close(self, ours: list[float], plain: list[float]) -> None:
+        self.assertEqual(len(ours), len(plain))
+        self.assertGreaterEqual(len(ours), STEPS)
+        self.assertLess(max(abs(a - b) for a, b in zip(ours, plain)), 1e-5)
+
+    def less_memory(self) -> str:
+        """A budget below what the run before this one took, and enough."""
+        peak, smallest = (
+            float(re.findall(pattern, self.said.getvalue())[-1])
+            for pattern in (r"device peak ([0-9.]+)", r"least that does ([0-9.]+)")
+        )
+        budget = smallest + 0.1  # which is rounded
+        self.assertLess(budget, peak)
+        return f"memory.device_memory={int(budget * (1 << 20))}"
+
+    def pretrained_plainly(
+        self, lengths: list[int], rate_of: Callable[[int], float],
+        coefficients: tuple[float, ...] = (),
+    ) -> list[float]:
+        pairs = pretrain.Pairs(TEXT)
+        with mock.patch.dict(pretrain.SHAPES, small=TINY):
+            model = pretrain.load_model("small", pairs.words.size)
+        moments = Moments(pretrain.groups_of(model), coefficients)
+        batches = (
+            pairs.batch(2 * step + i, 2, length)
+            for step, length in enumerate(lengths)
+            for i in range(2)
+        )
+        return means(
+            plain_losses(
+                model, 2, batches, lambda batch: model(**batch).loss,
+                lambda step: moments.step(rate_of(step)),
+            )
+        )
+
+    def test_bert_by_deepspeeds_adam(self) -> None:
+        ours = by_adam(self.folder)
+        plain = self.pretrained_plainly([32] * STEPS, lambda _: 2e-4)
+        self.assert_close(ours, plain)
+        again = by_adam(self.folder + "/again", "--set", self.less_memory())
+        self.assertEqual(again, ours)
+
+    def test_bert_by_lamb_in_two_phases(self) -> None:
+        warm_up = settings(scheduler__params__total_num_steps=200)
+
+        def train(folder: str, *more: str) -> list[float]:
+            first = pretrained(
+                "lamb_128.json", folder, *warm_up, "--max_steps", "10",
+                "--max_seq_length", "16", "--job_name", "first", *more,
+            )
+            return first + pretrained(
+                "lamb_512.json", folder, *warm_up, "--max_steps", "20",
+                "--max_seq_length", "32", "--load_checkpoint_id", "first",
+                *settings(scheduler__params__restart_step=10), *more,
+            )
+
+        def rate_of(step: int) -> float:
+            """DeepSpeed's warmup_exp_decay_exp, of which each phase counts anew."""
+            first = step <= 10
+            done = step - 1 if first else step - 11
+            rate, decay_step = (11e-3, 250) if first else (2e-3, 150)
+            factor = (done / 4) ** 2 if done < 4 else 0.9 ** ((done - 4) / decay_step)
+            return rate * factor + (10e-4 if first else 0.0)
+
+        ours = train(self.folder)
+        loaded = "loaded first: {'steps': 10, 'max_seq_length': 16}"
+        self.assertIn(loaded, self.said.getvalue())
+        plain = self.pretrained_plainly([16] * 10 + [32] * 10, rate_of, (0.01, 0.3))
+        self.assert_close(ours, plain)
+        again = train(self.folder + "/again", "--set", self.less_memory())
+        self.assertEqual(again, ours)
+        with self.assertRaisesRegex(SystemExit, "restart_step is 7500, and first has 10"):
+            pretrained(
+                "lamb_512.json", self.folder, *warm_up, "--load_checkpoint_id", "first"
+            )
+
+    def test_boolq_by_bmtrain(self) -> None:
+        ours = answered(self.folder)
+        said = self.said.getvalue()
+        self.assertEqual(len(re.findall(r"^epoch \d, loss .* right$", said, re.M)), 4)
+        rows = boolq.load_rows(Path(self.folder) / "train.jsonl")
+        words = shared.Words(text for row in rows for text in row[:2])
+        with mock.patch.object(boolq, "SMALL", TINY):
+            model = boolq.load_model(None, words.size)
+        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+
+        def step(number: int) -> None:
+            done = number - 1  # BMTrain's Noam
+            rate = 1e-2 * (done / 10**1.5 if done <= 10 else done**-0.5)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+
+        cross_entropy = torch.nn.CrossEntropyLoss(ignore_index=-100)
+        batches = (
+            batch
+            for epoch in range(1, 5)
+            for batch in boolq.batches(boolq.shuffled(rows, epoch, 8), words, 32, 4)
+        )
+        plain = plain_losses(
+            model, 2, batches,
+            lambda batch: cross_entropy(model(**batch[0]), batch[1]), step,
+        )
+        self.assert_close(ours, plain)
+        on_device = ["--set", "memory.placement_policy=auto"]
+        self.assertEqual(answered(self.folder, *on_device), ours)
+        on_device += ["--set", self.less_memory(), "--save", self.folder + "/saved"]
+        self.assertEqual(answered(self.folder, *on_device), ours)
+        self.assertTrue(list(Path(self.folder, "saved").glob("step-*.castor")))
+
+    def test_opt_by_colossal_ai(self) -> None:
+        ours = finetuned(self.folder, 2, "auto", "unlimited")
+        model = small_opt(None)
+        optimizer = torch.optim.Adam(model.parameters())
+        tokens = finetune.load_tokens(TEXT, None)
+
+        def step(_: int) -> None:
+            optimizer.step()
+            optimizer.zero_grad()
+
+        batches = (finetune.batch_of(tokens, 2, 32, index) for index in range(2 * STEPS))
+        plain = plain_losses(model, 2, batches, lambda b: model(**b).loss, step)
+        self.assert_close(ours, means(plain))
+        key, _, budget = self.less_memory().partition("=")
+        self.assertEqual(finetuned(self.folder, 2, "AUTO", budget), ours)
+        self.assertEqual(finetuned(self.folder, 2, "CPU", "unlimited"), ours)
+
+    def test_t5_by_flagai(self) -> None:
+        ours = read_aloud(self.folder, 2)
+        self.assertEqual(self.said.getvalue().count("t5: validation loss"), 2)
+        rows, held_out = flagai.load_pairs(Path(self.folder))
+        self.assertEqual((len(rows), len(held_out)), (80, 20))
+        words = shared.Words(text for row in rows for text in row)
+        with mock.patch.dict(flagai.SHAPE, T5):
+            model = flagai.load_model(words.size)
+        optimizer = torch.optim.AdamW(
+            model.parameters(), lr=4e-4, weight_decay=0.01, betas=(0.9, 0.98), eps=1e-6
+        )
+
+        def step(_: int) -> None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        order = torch.randperm(80, generator=torch.Generator().manual_seed(0)).tolist()
+        collate = flagai.collate(words)
+        batches = (collate([rows[i], rows[j]]) for i, j in zip(order[::2], order[1::2]))
+        plain = plain_losses(model, 2, batches, lambda b: model(**b).loss, step)
+        self.assert_close(ours, plain)
+        self.assertEqual(read_aloud(self.folder, 2, self.less_memory()), ours)
+
+    def test_flagais_arguments(self) -> None:
+        trainer = flagai.MyTrainer(
+            ["--lr=0.5", "--fp16=true"], lr=1.0, batch_size=3, pytorch_device="cpu"
+        )
+        self.assertEqual(trainer.config()["optimizer"]["params"]["lr"], 0.5)
+        self.assertEqual(trainer.config()["train_micro_batch_size_per_gpu"], 3)
+        self.assertIs(trainer.config()["fp16"]["enabled"], True)
+        for wrong in ("--env_type=deepspeed+mpu", "--num_nodes=2", "--fp16=maybe"):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                with self.assertRaises(SystemExit) as caught:
+                    flagai.MyTrainer([wrong])
+            self.assertEqual(caught.exception.code, 2)
+            self.assertIn(wrong[2:].partition("=")[0], said.getvalue())
+
+    def test_two_ranks_have_the_bits_of_one(self) -> None:
+        for name in ("questions", "numbers"):
+            (Path(self.folder) / name).mkdir()
+        expected = {
+            "bert": by_adam(self.folder + "/one"),
+            "boolq": answered(self.folder + "/questions"),
+            "opt": finetuned(self.folder, 2, "auto", "unlimited"),
+            "t5": read_aloud(self.folder + "/numbers", 2),
+        }
+        ranks = on_two_ranks(__file__, *expected, folder=self.folder)
+        for name in ("bert", "opt"):
+            # Means of numbers in fp32.
+            halves = torch.tensor([rank[name] for rank in ranks])
+            one = torch.tensor(expected[name])
+            self.assertTrue(torch.equal((halves[0] + halves[1]) / 2, one), name)
+        for name in ("boolq", "t5"):
+            for rank in range(2):
+                self.assertEqual(ranks[rank][name], expected[name][rank::2], name)
+
+
+if __name__ == "__main__":
+    if is_a_rank():
+        works = {
+            "bert": as_a_rank(by_adam, "bert"),
+            "boolq": as_a_rank(answered, "questions"),
+            "opt": as_a_rank(
+                lambda folder: finetuned(folder, 1, "auto", "unlimited"), ""
+            ),
+            "t5": as_a_rank(lambda folder: read_aloud(folder, 1), "numbers"),
+        }
+        with contextlib.redirect_stdout(io.StringIO()):
+            do_as_a_rank(works)
+    else:
+        unittest.main()
