@@ -26,12 +26,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RECIPES = EXAMPLES / "recipes"
 sys.path[:0] = [
     str(EXAMPLES / "pytorch"), str(RECIPES / "deepspeed_bert"),
-    str(RECIPES / "bmtrain_boolq"), str(RECIPES / "flagai_t5"),
+    str(RECIPES / "bmtrain_boolq"), str(RECIPES / "flagai_t5"), str(RECIPES / "sizes"),
 ]
 import boolq
 import finetune
 import pretrain
 import shared
+import sizes
 import train as flagai
 
 STEPS = 20
@@ -386,6 +387,23 @@ class Recipes(unittest.TestCase):
         for name in ("boolq", "t5"):
             for rank in range(2):
                 self.assertEqual(ranks[rank][name], expected[name][rank::2], name)
+
+
+@unittest.skipUnless("CASTOR_BINARY" in os.environ, "CASTOR_BINARY names no castor")
+class SizesTest(unittest.TestCase):
+    def test_a_row_fits_in_the_memory_that_it_names_and_in_no_less(self) -> None:
+        folder = RECIPES / "sizes"
+        row = json.loads((folder / "sizes.json").read_text())[0]
+        self.assertEqual(row["row"], "1.5B in 6 GB")
+        castor_binary = os.environ["CASTOR_BINARY"]
+        figures = sizes.plan(castor_binary, str(folder), row)
+        self.assertTrue(figures["fits"], figures)
+        self.assertGreater(figures["parameters"], 1.5e9)
+        self.assertLessEqual(figures["predicted_device_peak_bytes"], 6e9)
+        self.assertGreater(figures["unmanaged_device_bytes"], 6e9)
+        refused = sizes.plan(castor_binary, str(folder), {**row, "ram": "16GiB"})
+        self.assertFalse(refused["fits"])
+        self.assertEqual(refused["binds"], "host_memory")
 
 
 if __name__ == "__main__":
