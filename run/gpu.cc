@@ -12,7 +12,7 @@ namespace castor {
 
 Gpu GpuElsewhere() {
   Gpu gpu;
-  gpu.sizes = kernels::cuda::Sizes();
+  gpu.sizes = &kernels::cuda::kSizes;
   return gpu;
 }
 

@@ -86,7 +86,7 @@ TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
 // are those of the table that launches them, and a run that was planned with
 // them needs the same bytes.
 TEST(EmulatedGpu, TakesTheBytesThatAnyBuildPlans) {
-  const kernels::KernelSizes& planned = *kernels::cuda::Sizes();
+  const kernels::KernelSizes& planned = kernels::cuda::kSizes;
   const kernels::KernelSizes& launched = *kernels::cuda::Kernels();
   const auto expect_equal = [&]<class Args>(
                                 const kernels::KernelSize<Args>& size) {

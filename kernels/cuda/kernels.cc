@@ -37,9 +37,9 @@ absl::Status DescribeAny(OperatorList<Args...>, const GpuFault& fault) {
 }  // namespace
 
 const KernelTable* Kernels() {
-  static const KernelTable table =
-      MakeKernelTable<Gpu>(*Sizes(), DescribeFault, LoadKernels);
-  return &table;
+  static constexpr KernelTable kTable =
+      MakeKernelTable<Gpu>(kSizes, DescribeFault, LoadKernels);
+  return &kTable;
 }
 
 absl::Status LoadKernels() {
