@@ -75,10 +75,9 @@ times="set-up ${SECONDS} s, " # how long each part took
 show=(--noshow_progress)
 [[ -t 1 ]] && show=()
 
-# More than the processors can do at once is started, since many tests wait for
-# processes, disks and clocks.
-jobs=("--jobs=HOST_CPUS*2" "--local_cpu_resources=HOST_CPUS*2"
-  --local_test_jobs=HOST_CPUS*2)
+# More than the processors can do at once is compiled, since tests wait much.
+jobs=("--jobs=HOST_CPUS*1.5" "--local_cpu_resources=HOST_CPUS*1.5"
+  --local_test_jobs=HOST_CPUS*1.5)
 
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
 run_tests() {
