@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/json_reader.h"
@@ -76,6 +77,17 @@ inline void IntOrNull(JsonReader& reader, absl::string_view key, int64_t* out,
                       const IntRange& range) {
   if (reader.IsNull(key)) *out = 0;
   reader.Int(key, out, range);
+}
+
+// Refuses a `value` at `key` that is no multiple of the value `of` at `of_key`.
+inline void RequireMultiple(JsonReader& reader, absl::string_view key,
+                            int64_t value, absl::string_view of_key,
+                            int64_t of) {
+  if (value % of == 0) return;
+  reader.Fail(key,
+              absl::StrCat(value, " is not a multiple of ",
+                           reader.PathOf(of_key), " (", of, ")"),
+              {reader.PathOf(of_key)});
 }
 
 // Reads all keys into `config`; errors go into the reader's report.

@@ -29,7 +29,8 @@ struct FoundGpu {
   cuda::GpuProperties properties;
   cuda::GpuMemory memory;
   int numa_node = -1;  // -1: not known
-  // Of pinned memory, or why there is none; of pageable memory.
+  // How fast copies are: from pinned memory, or why there is none, and from
+  // pageable memory.
   absl::StatusOr<BusBandwidth> pinned = absl::UnknownError("not measured");
   BusBandwidth pageable;
 };

@@ -34,8 +34,8 @@ struct GpuSpec {
   int64_t memory_bytes = 0;    // by its data sheet
   int64_t reported_bytes = 0;  // that CUDA reports as the total
   double bytes_per_s = 0;      // of its memory
-  // Of matrix products whose operands are of the type, with sums in fp32; 0:
-  // it has none.
+  // The rates of matrix products whose operands are of the type, with sums in
+  // fp32; 0: the GPU has no such products.
   double fp32_flops_per_s = 0;
   double fp16_flops_per_s = 0;
   double bf16_flops_per_s = 0;

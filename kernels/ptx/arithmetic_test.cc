@@ -66,8 +66,8 @@ TEST(PtxArithmetic, CalculatesWithIntegersModuloTheirWidth) {
   EXPECT_EQ(Result64("min.u64", "-1, 1"), 1u);
   EXPECT_EQ(Result32("clz.b32", "65535"), 16u);
   EXPECT_EQ(Result64("bfi.b64", "5, 1, 32, 32"), 0x500000001u);
-  // Of 0x03020100 and 0x87060504 the bytes 0, 4, 0, 0; and 5, 6, 7 and the sign
-  // of 7.
+  // Each picks four bytes of 0x03020100 and 0x87060504: first bytes 0, 4, 0, 0,
+  // then 5, 6, 7 and the sign of 7.
   EXPECT_EQ(Result32("prmt.b32", "50462976, -2029648636, 64"), 0x400u);
   EXPECT_EQ(Result32("prmt.b32", "50462976, -2029648636, 63333"), 0xff870605u);
 }

@@ -57,13 +57,8 @@ absl::Span<const ConfigKey<DecoderConfig>> DecoderConfig::shared_keys() {
 void DecoderConfig::Read(JsonReader& reader) {
   ReadKeys(kShared, reader, this);
   if (num_key_value_heads == 0) num_key_value_heads = num_attention_heads;
-  if (num_attention_heads % num_key_value_heads != 0) {
-    reader.Fail("num_attention_heads",
-                absl::StrCat(num_attention_heads, " is not a multiple of ",
-                             reader.PathOf("num_key_value_heads"), " (",
-                             num_key_value_heads, ")"),
-                {reader.PathOf("num_key_value_heads")});
-  }
+  RequireMultiple(reader, "num_attention_heads", num_attention_heads,
+                  "num_key_value_heads", num_key_value_heads);
   const bool derived = head_dim == 0;
   if (derived) head_dim = hidden_size / num_attention_heads;
   if (head_dim < 2 || head_dim % 2 != 0) {
@@ -85,12 +80,9 @@ void DecoderConfig::Read(JsonReader& reader) {
             {.head_size = head_dim, .positions = max_position_embeddings});
   ReadKeys(absl::MakeConstSpan(kind->own_keys), reader, this);
   if (kind->has_layer_windows) layer_windows.Read(reader, num_hidden_layers);
-  if (kind->whole_heads && hidden_size % num_attention_heads != 0) {
-    reader.Fail("hidden_size",
-                absl::StrCat(hidden_size, " is not a multiple of ",
-                             reader.PathOf("num_attention_heads"), " (",
-                             num_attention_heads, ")"),
-                {reader.PathOf("num_attention_heads")});
+  if (kind->whole_heads) {
+    RequireMultiple(reader, "hidden_size", hidden_size, "num_attention_heads",
+                    num_attention_heads);
   }
 }
 

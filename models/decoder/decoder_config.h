@@ -58,7 +58,7 @@ struct DecoderConfig final : public Architecture {
   Rope rope;  // "rope_parameters", or what stood for it in transformers 4
   double attention_dropout = 0;  // in [0, 1)
 
-  // Of the families that have these keys:
+  // Only some families have these keys; without them they stay as they are.
   bool attention_bias = false;  // of the maps to and from heads
   bool mlp_bias = false;
   // In every layer, position i sees those after i - sliding_window, up to

@@ -95,12 +95,7 @@ void Gpt2Config::Read(JsonReader& reader) {
   if (ActivationNamed(activation_function) == ops::Activation::kGeluTanh) {
     activation_function = "gelu_new";
   }
-  if (n_embd % n_head != 0) {
-    reader.Fail("n_embd",
-                absl::StrCat(n_embd, " is not a multiple of ",
-                             reader.PathOf("n_head"), " (", n_head, ")"),
-                {reader.PathOf("n_head")});
-  }
+  RequireMultiple(reader, "n_embd", n_embd, "n_head", n_head);
 }
 
 double Gpt2Config::elements_per_token() const {

@@ -75,13 +75,8 @@ class OfOpt final : public Family {
 void OptConfig::Read(JsonReader& reader) {
   ReadKeys(kTable, reader, this);
   if (word_embed_proj_dim == 0) word_embed_proj_dim = hidden_size;
-  if (hidden_size % num_attention_heads != 0) {
-    reader.Fail("hidden_size",
-                absl::StrCat(hidden_size, " is not a multiple of ",
-                             reader.PathOf("num_attention_heads"), " (",
-                             num_attention_heads, ")"),
-                {reader.PathOf("num_attention_heads")});
-  }
+  RequireMultiple(reader, "hidden_size", hidden_size, "num_attention_heads",
+                  num_attention_heads);
 }
 
 double OptConfig::elements_per_token() const {

@@ -25,8 +25,8 @@ _OPTIMIZERS = {
 }
 # What the configuration may say where `optim` is left out.
 _OTHER_OPTIMIZERS = ("Lamb", "AdamW8bit", "AdamW16bit", "Lion", "Lion8bit", "SGD")
-# Of TrainingArguments' numbers for Adam, those that other types have, as under
-# transformers.
+# TrainingArguments have numbers for Adam. These are the ones that other types take
+# too, as under transformers.
 _ADAMS_NUMBERS = {"Lion": ("betas",), "Lion8bit": ("betas",), "SGD": ()}
 
 
