@@ -185,11 +185,10 @@ absl::Status MakePlan(const PlanArguments& arguments) {
     // Another machine has other disks.
     if (checkpoint.dir.empty() || machine.has_value()) return absl::OkStatus();
     const CheckpointDir directory(checkpoint.dir);
-    const int parts = config.optimizer.rule->states().num_parts();
     absl::Status checked = directory.CheckCanBeMade();
     if (checked.ok()) {
       auto missing = directory.MissingRoom(
-          LeastCheckpointBytes(parameters, parts),
+          LeastCheckpointBytes(parameters, config.optimizer.rule->states()),
           SavesFrom(config, /*step=*/0), KeptCheckpoints(config),
           /*last_step=*/-1);
       checked = missing.status();

@@ -118,9 +118,9 @@ absl::Status RunCheckpoints::CheckRoom(const Parameters& parameters) const {
     const auto entries = directory_.List();
     if (entries.ok() && !entries->empty()) resumed = entries->back().step;
   }
-  const int parts = config_.optimizer.rule->states().num_parts();
-  return OfPlace(directory_.CheckRoom(LeastCheckpointBytes(parameters, parts),
-                                      SavesFrom(config_, resumed),
+  const int64_t least =
+      LeastCheckpointBytes(parameters, config_.optimizer.rule->states());
+  return OfPlace(directory_.CheckRoom(least, SavesFrom(config_, resumed),
                                       KeptCheckpoints(config_),
                                       LastStepThatStays(begin_, resumed)),
                  config_, config_path_);

@@ -150,7 +150,8 @@ absl::Status CheckpointFile::ReadIndex(absl::string_view index,
     CheckpointPiece piece;
     piece.name = std::string(index.substr(at + 4, name_bytes));
     at += 4 + name_bytes;
-    const uint8_t kind = Get<uint8_t>(index, at);
+    const uint8_t kind_byte = Get<uint8_t>(index, at);
+    const int kind = KindOf(kind_byte);
     piece.kind = StatePart(kind);
     piece.begin = Get<int64_t>(index, at + 1);
     piece.elements = Get<int64_t>(index, at + 9);
@@ -159,12 +160,20 @@ absl::Status CheckpointFile::ReadIndex(absl::string_view index,
     if (kind > kMaxStateSlots) {
       return Damaged(absl::StrCat(Describe(piece), " has kind ", kind));
     }
+    const int format = FormatOf(kind_byte);
+    piece.format = static_cast<StateFormat>(format);
+    if (format >= kNumFormats ||
+        !CanHave(piece.format, piece.begin, block_elements_)) {
+      return Damaged(absl::StrCat(Describe(piece), " has format ", format,
+                                  " from ", piece.begin));
+    }
     if (!IsRange(piece.begin, piece.elements, piece.total)) {
       return Damaged(absl::StrCat(Describe(piece), " of ", piece.total,
                                   " elements cannot have ", piece.elements,
                                   " from ", piece.begin));
     }
-    const int64_t stored = StoredBytes(piece.elements, block_elements_);
+    const int64_t stored =
+        StoredBytes(piece.format, piece.elements, block_elements_);
     if (stored > index_offset - data_at) {
       return Damaged(absl::StrCat(Describe(piece), " of ", piece.elements,
                                   " elements does not fit the file"));
@@ -209,18 +218,28 @@ absl::Status CheckpointFile::ReadAt(int64_t offset, void* out,
 
 absl::Status CheckpointFile::ReadBlock(int64_t piece, int64_t block,
                                        float* out) const {
+  const StateFormat format = pieces_[piece].format;
   const int64_t first = block * block_elements_;
-  const int64_t bytes =
-      std::min(block_elements_, pieces_[piece].elements - first) * 4;
+  const int64_t elements =
+      std::min(block_elements_, pieces_[piece].elements - first);
+  const int64_t bytes = BlockBytes(format, elements);
   const int64_t offset =
-      offsets_[piece] + block * (block_elements_ * 4 + kChecksumBytes);
+      offsets_[piece] +
+      block * (BlockBytes(format, block_elements_) + kChecksumBytes);
   uint64_t stored = 0;
-  CASTOR_RETURN_IF_ERROR(ReadAt(offset, out, bytes));
+  const bool narrow = format != StateFormat::kFloat32;
+  std::vector<std::byte> codes(narrow ? bytes : 0);
+  void* const to = narrow ? static_cast<void*>(codes.data()) : out;
+  CASTOR_RETURN_IF_ERROR(ReadAt(offset, to, bytes));
   CASTOR_RETURN_IF_ERROR(ReadAt(offset + bytes, &stored, kChecksumBytes));
-  if (stored != Checksum(out, bytes, offset)) {
+  if (stored != Checksum(to, bytes, offset)) {
     return Damaged(absl::StrCat(Describe(pieces_[piece]),
                                 " does not match its checksum in the ", bytes,
                                 " bytes at byte ", offset));
+  }
+  if (narrow) {
+    DecodeStates(format, codes.data(), PaddedElements(format, elements), 0,
+                 elements, out);
   }
   return absl::OkStatus();
 }
@@ -267,7 +286,8 @@ absl::StatusOr<uint64_t> CheckpointFile::Identity() const {
   std::vector<uint64_t> checksums = {seal_};
   for (size_t p = 0; p < pieces_.size(); ++p) {
     if (pieces_[p].elements == 0) continue;
-    const int64_t bytes = std::min(block_elements_, pieces_[p].elements) * 4;
+    const int64_t bytes = BlockBytes(
+        pieces_[p].format, std::min(block_elements_, pieces_[p].elements));
     CASTOR_RETURN_IF_ERROR(
         ReadAt(offsets_[p] + bytes, &checksums.emplace_back(), kChecksumBytes));
   }

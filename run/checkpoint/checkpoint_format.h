@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/state_format.h"
+#include "base/units.h"
 
 namespace castor::checkpoint_format {
 
@@ -57,13 +59,40 @@ T Get(absl::string_view bytes, int64_t at) {
   return value;
 }
 
+// Whole elements of a block with so many: in 8 bits whole tiles.
+constexpr int64_t PaddedElements(StateFormat format, int64_t elements) {
+  return IsEightBits(format) ? RoundUp(elements, kStateTile) : elements;
+}
+
+// Bytes of a block with so many elements, without its checksum.
+constexpr int64_t BlockBytes(StateFormat format, int64_t elements) {
+  return StateBytes(format, PaddedElements(format, elements));
+}
+
 // Bytes that a tensor takes in the file: its elements and a checksum for each
 // block that it begins. `elements` must be at most kMaxElements.
-constexpr int64_t StoredBytes(int64_t elements, int64_t block_elements) {
-  const int64_t blocks =
-      elements / block_elements + (elements % block_elements != 0);
-  return elements * 4 + blocks * kChecksumBytes;
+constexpr int64_t StoredBytes(StateFormat format, int64_t elements,
+                              int64_t block_elements) {
+  const int64_t whole = elements / block_elements;
+  const int64_t rest = elements % block_elements;
+  return whole * (BlockBytes(format, block_elements) + kChecksumBytes) +
+         (rest > 0 ? BlockBytes(format, rest) + kChecksumBytes : 0);
 }
+
+// Whether a piece that begins there can be cut into such blocks.
+constexpr bool CanHave(StateFormat format, int64_t begin,
+                       int64_t block_elements) {
+  return !IsEightBits(format) ||
+         (begin % kStateTile == 0 && block_elements % kStateTile == 0);
+}
+
+// The byte of the index that says what a piece is of, and in which format.
+constexpr uint8_t KindByte(int kind, StateFormat format) {
+  return static_cast<uint8_t>(kind | static_cast<int>(format) << 4);
+}
+constexpr int KindOf(uint8_t byte) { return byte & 15; }
+constexpr int FormatOf(uint8_t byte) { return byte >> 4; }
+inline constexpr int kNumFormats = 4;
 
 // Whether a tensor of `total` elements has [begin, begin + elements), and that
 // is worth a piece.

@@ -1,4 +1,6 @@
-// What lies in a checkpoint: tensors of fp32 values, or pieces of them.
+// What lies in a checkpoint: tensors, or pieces of them. Their values are fp32
+// to whoever reads or writes them. States that a run keeps in fewer bits are
+// stored in as many (base/state_format.h).
 //
 // A tensor is a parameter (its *kind* is StatePart::kMaster) or a state that
 // the optimizer keeps of it, by the number of its slot
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "base/state_format.h"
 #include "memory/plan/layout/state_layout.h"
 
 namespace castor {
@@ -28,6 +31,9 @@ struct CheckpointPiece {
   int64_t begin = 0;
   int64_t elements = 0;
   int64_t total = 0;
+  // All values must be ones that it has. In 8 bits `begin` is a multiple of
+  // kStateTile.
+  StateFormat format = StateFormat::kFloat32;
 
   int64_t end() const { return begin + elements; }
   bool whole() const { return elements == total; }

@@ -41,9 +41,9 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
         }
         const ParameterRange own = ShardOf(parameter, layout, layout.rank);
         if (begin == own.begin) {
-          CASTOR_RETURN_IF_ERROR(
-              writer.BeginPiece({parameter.name, part, own.begin,
-                                 own.end - own.begin, parameter.elements()}));
+          CASTOR_RETURN_IF_ERROR(writer.BeginPiece(
+              {parameter.name, part, own.begin, own.end - own.begin,
+               parameter.elements(), layout.states.format(part)}));
         }
         const int64_t bad = FirstNotFinite(values);
         if (bad >= 0) {

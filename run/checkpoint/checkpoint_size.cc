@@ -23,11 +23,13 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
     const ParameterRange own = ShardOf(*parameter, layout, rank);
     if (own.begin >= own.end) continue;
     // The parameter, and the optimizer's states of it.
-    const int64_t pieces = parameter->trainable ? layout.states.num_parts() : 1;
-    bytes +=
-        pieces *
-        (format::kEntryBytes + static_cast<int64_t>(parameter->name.size()) +
-         format::StoredBytes(own.end - own.begin, kCheckpointBlockElements));
+    const int pieces = parameter->trainable ? layout.states.num_parts() : 1;
+    for (int i = 0; i < pieces; ++i) {
+      bytes +=
+          format::kEntryBytes + static_cast<int64_t>(parameter->name.size()) +
+          format::StoredBytes(layout.states.format(StatePart(i)),
+                              own.end - own.begin, kCheckpointBlockElements);
+    }
   }
   return bytes;
 }
@@ -42,12 +44,17 @@ int64_t CheckpointBytes(const Parameters& parameters, const ChunkLayout& layout,
   return bytes;
 }
 
-int64_t LeastCheckpointBytes(const Parameters& parameters, int state_parts) {
-  int64_t values = 0;
+int64_t LeastCheckpointBytes(const Parameters& parameters,
+                             const StateLayout& states) {
+  int64_t bytes = 0;
   for (const auto& parameter : parameters) {
-    values += parameter->elements() * (parameter->trainable ? state_parts : 1);
+    const int pieces = parameter->trainable ? states.num_parts() : 1;
+    for (int i = 0; i < pieces; ++i) {
+      bytes += checkpoint_format::BlockBytes(states.format(StatePart(i)),
+                                             parameter->elements());
+    }
   }
-  return values * static_cast<int64_t>(sizeof(float));
+  return bytes;
 }
 
 }  // namespace castor

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "memory/plan/layout/chunk_layout.h"
+#include "memory/plan/layout/state_layout.h"
 #include "run/model/model_state.h"
 
 namespace castor {
@@ -20,9 +21,10 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
 int64_t CheckpointBytes(const Parameters& parameters, const ChunkLayout& layout,
                         int64_t kept_bytes = 0);
 
-// The same before there is a layout, with `state_parts` values of a trainable
-// parameter (StateLayout::num_parts): a lower bound, that of the values alone.
-int64_t LeastCheckpointBytes(const Parameters& parameters, int state_parts);
+// The same before there is a layout of chunks: a lower bound, that of the
+// values alone.
+int64_t LeastCheckpointBytes(const Parameters& parameters,
+                             const StateLayout& states);
 
 }  // namespace castor
 

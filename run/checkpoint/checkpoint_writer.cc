@@ -51,6 +51,12 @@ absl::Status CheckpointWriter::BeginPiece(CheckpointPiece piece) {
         ": a name has 1 to ", kMaxNameBytes,
         " bytes, a size is not negative, a piece lies in its tensor"));
   }
+  if (!CanHave(piece.format, piece.begin, block_elements_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_->path(), ": ", Describe(piece), " from ",
+                     piece.begin, " in blocks of ", block_elements_,
+                     ": in 8 bits both are multiples of ", kStateTile));
+  }
   if (!keys_.insert(TensorKey(piece.name, piece.kind)).second) {
     return absl::InvalidArgumentError(absl::StrCat(
         file_->path(), ": ", Describe(piece), " was written already"));
@@ -62,9 +68,18 @@ absl::Status CheckpointWriter::BeginPiece(CheckpointPiece piece) {
 }
 
 absl::Status CheckpointWriter::FlushBlock() {
-  const int64_t bytes = static_cast<int64_t>(block_.size()) * 4;
-  const uint64_t checksum = Checksum(block_.data(), bytes, file_->size_bytes());
-  CASTOR_RETURN_IF_ERROR(file_->Append(block_.data(), bytes));
+  const StateFormat format = pieces_.back().format;
+  const auto elements = static_cast<int64_t>(block_.size());
+  const int64_t bytes = BlockBytes(format, elements);
+  const void* from = block_.data();
+  if (format != StateFormat::kFloat32) {
+    codes_.assign(bytes, std::byte());
+    EncodeStates(format, block_.data(), codes_.data(),
+                 PaddedElements(format, elements), 0, elements);
+    from = codes_.data();
+  }
+  const uint64_t checksum = Checksum(from, bytes, file_->size_bytes());
+  CASTOR_RETURN_IF_ERROR(file_->Append(from, bytes));
   CASTOR_RETURN_IF_ERROR(file_->Append(&checksum, kChecksumBytes));
   block_.clear();
   return absl::OkStatus();
@@ -129,7 +144,7 @@ absl::Status CheckpointWriter::Commit(absl::string_view metadata_json) {
   for (const CheckpointPiece& piece : pieces_) {
     Put(index, static_cast<uint32_t>(piece.name.size()));
     index.append(piece.name);
-    Put(index, static_cast<uint8_t>(piece.kind.index()));
+    Put(index, KindByte(piece.kind.index(), piece.format));
     Put(index, piece.begin);
     Put(index, piece.elements);
     Put(index, piece.total);

@@ -2,6 +2,7 @@
 #ifndef CASTOR_RUN_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define CASTOR_RUN_CHECKPOINT_CHECKPOINT_WRITER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -37,7 +38,8 @@ class CheckpointWriter {
   }
 
   // InvalidArgument: an empty or overlong name, a range that is none of the
-  // tensor, or a second piece of a tensor.
+  // tensor, a second piece of a tensor, or one in 8 bits that does not begin at
+  // a tile.
   absl::Status BeginPiece(CheckpointPiece piece);
   // The next elements of the piece, as many or few as is convenient.
   absl::Status Append(absl::Span<const float> values);
@@ -60,8 +62,9 @@ class CheckpointWriter {
   std::vector<CheckpointPiece> pieces_;
   std::unordered_set<std::string> keys_;
   bool in_piece_ = false;
-  int64_t appended_ = 0;      // of the open piece
-  std::vector<float> block_;  // elements not yet written
+  int64_t appended_ = 0;          // of the open piece
+  std::vector<float> block_;      // elements not yet written
+  std::vector<std::byte> codes_;  // the same in their piece's format
 };
 
 }  // namespace castor
