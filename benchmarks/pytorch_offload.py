@@ -2,7 +2,8 @@
 
     python benchmarks/pytorch_offload.py [--ways plain,castor,...] [--rounds N] ...
 
-A GPT-2 of 124 million parameters with random weights, one batch and AdamW, by
+A model with random weights (--model: GPT-2 of 124 million parameters, or
+SmolLM2-135M's shape) and AdamW, by
 
     plain         PyTorch alone with its fused AdamW
     castor        the engine without a budget
@@ -15,7 +16,9 @@ A GPT-2 of 124 million parameters with random weights, one batch and AdamW, by
     gemini        Colossal-AI's Gemini, parameters and optimizer on the host; it
                   has bf16 alone, and its optimizer wants a GPU
 
-all of one rank. They take turns, each in a process of its own; a way that does
+all of one rank. Each step's batch is the
+same for all of them; with --shortest every step has a length of its own, drawn
+from there to --length. They take turns, each in a process of its own; a way that does
 not run says why, and the others go on. On the CPU the device of all but castor
 is the host itself, so that they offload without copying; the bus is
 castor-tight's alone.
@@ -23,7 +26,8 @@ castor-tight's alone.
 Of each way it prints, as medians over the rounds:
 
     step        seconds, the median of a round's timed steps
-    ratio       to plain's in the same round
+    ratio       to plain's in the same round: the median of the steps' ratios, each
+                to plain's step of the same number
     work        seconds of processors for a step, of all the process's threads, which
                 other programs on the machine disturb less; castor's include its
                 copies and updates
@@ -43,15 +47,17 @@ import argparse
 import gc
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import time
 
-MODELS = {  # layers, width, heads, vocabulary
+GPT2 = {  # layers, width, heads, vocabulary
     "gpt2": (12, 768, 12, 50257),
     "tiny": (2, 64, 2, 512),
 }
+MODELS = (*GPT2, "smollm2")
 OURS = ("plain", "castor", "castor-tight")
 OTHERS = ("fsdp2", "zero3", "zero3-torch", "gemini")
 MOST_SECONDS = 900  # of a way's round; operators are compiled in the first
@@ -68,6 +74,7 @@ def parse_arguments():
     parser.add_argument("--warm-up", type=int, default=6)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--shortest", type=int, help="lengths vary from this on")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--share", type=float, default=0.35, help="of the peak")
     parser.add_argument("--bus", type=float, default=8, help="GB/s each way")
@@ -91,12 +98,12 @@ def status_bytes(field):
     raise KeyError(field)
 
 
-def allocated_in(step):
+def allocated_in(step, batch):
     """The most that a step allocates beside what there was before it."""
     import torch
 
     with torch.profiler.profile(profile_memory=True) as profile:
-        step()
+        step(batch)
     changes = []
     for event in profile.profiler.kineto_results.events():
         if event.name() == "[memory]" and event.device_type().name == "CPU":
@@ -120,14 +127,14 @@ def alone():
 # of the device between steps, or None where those of the profiler are all.
 
 
-def plain(arguments, model, batch):
+def plain(arguments, model):
     import torch
 
     if arguments.dtype == "bf16":
         model.bfloat16()  # states, too: the least that plain PyTorch does
     optimizer = torch.optim.AdamW(model.parameters(), fused=True, **SETTINGS)
 
-    def step():
+    def step(batch):
         model(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -144,7 +151,7 @@ def plain(arguments, model, batch):
     return step, resident
 
 
-def castor(arguments, model, batch):
+def castor(arguments, model):
     import castor
 
     config = {
@@ -156,10 +163,10 @@ def castor(arguments, model, batch):
         config["device"]["bus_gbps"] = arguments.bus
         config["memory"] = {"device_memory": arguments.budget}
     engine = castor.initialize(model, config)
-    return lambda: engine.train_batch([batch]), engine
+    return lambda batch: engine.train_batch([batch]), engine
 
 
-def fsdp2(arguments, model, batch):
+def fsdp2(arguments, model):
     import torch
     import torch.distributed
     from torch.distributed.fsdp import (
@@ -181,7 +188,7 @@ def fsdp2(arguments, model, batch):
     fully_shard(model, **policies)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True, **SETTINGS)
 
-    def step():
+    def step(batch):
         model(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -189,7 +196,7 @@ def fsdp2(arguments, model, batch):
     return step, None
 
 
-def zero3(arguments, model, batch, own_adam=True):
+def zero3(arguments, model, own_adam=True):
     os.environ["DS_ACCELERATOR"] = "cpu"
     alone()
     import deepspeed
@@ -215,18 +222,18 @@ def zero3(arguments, model, batch, own_adam=True):
         optimizer = torch.optim.AdamW(model.parameters(), fused=True, **SETTINGS)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
-    def step():
+    def step(batch):
         engine.backward(engine(**batch).loss)
         engine.step()
 
     return step, None
 
 
-def zero3_torch(arguments, model, batch):
-    return zero3(arguments, model, batch, own_adam=False)
+def zero3_torch(arguments, model):
+    return zero3(arguments, model, own_adam=False)
 
 
-def gemini(arguments, model, batch):
+def gemini(arguments, model):
     alone()
     import colossalai
     from colossalai.booster import Booster
@@ -243,12 +250,29 @@ def gemini(arguments, model, batch):
     optimizer = HybridAdam(model.parameters(), **SETTINGS)
     model, optimizer, *_ = booster.boost(model, optimizer)
 
-    def step():
+    def step(batch):
         booster.backward(model(**batch).loss, optimizer)
         optimizer.step()
         optimizer.zero_grad()
 
     return step, None
+
+
+def configuration(name):
+    import transformers
+
+    if name == "smollm2":
+        return transformers.LlamaConfig(
+            num_hidden_layers=30, hidden_size=576, intermediate_size=1536,
+            num_attention_heads=9, num_key_value_heads=3, vocab_size=49152,
+            tie_word_embeddings=True, use_cache=False,
+        )
+    layers, width, heads, vocabulary = GPT2[name]
+    return transformers.GPT2Config(
+        n_layer=layers, n_embd=width, n_head=heads, vocab_size=vocabulary,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        bos_token_id=0, eos_token_id=1,
+    )
 
 
 def run(arguments):
@@ -258,14 +282,7 @@ def run(arguments):
 
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
-    layers, width, heads, vocabulary = MODELS[arguments.model]
-    config = transformers.GPT2Config(
-        n_layer=layers, n_embd=width, n_head=heads, vocab_size=vocabulary,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
-        bos_token_id=0, eos_token_id=1,
-    )
-    ids = torch.randint(0, vocabulary, (arguments.batch, arguments.length))
-    batch = {"input_ids": ids, "labels": ids}
+    config = configuration(arguments.model)
     way = {
         "plain": plain, "castor": castor, "castor-tight": castor, "fsdp2": fsdp2,
         "zero3": zero3, "zero3-torch": zero3_torch, "gemini": gemini,
@@ -273,13 +290,19 @@ def run(arguments):
     before = status_bytes("VmRSS")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")  # the most begins anew
-    model = transformers.GPT2LMHeadModel(config).train()
+    model = transformers.AutoModelForCausalLM.from_config(config).train()
     parameters = sum(p.numel() for p in model.parameters())
-    step, more = way(arguments, model, batch)
+    step, more = way(arguments, model)
+    draw = random.Random(1)
     seconds, work = [], []
     for i in range(arguments.warm_up + arguments.steps):
+        length = arguments.length
+        if arguments.shortest:
+            length = draw.randint(arguments.shortest, length)
+        ids = torch.randint(0, config.vocab_size, (arguments.batch, length))
+        batch = {"input_ids": ids, "labels": ids}
         began = time.perf_counter(), time.process_time()
-        step()
+        step(batch)
         if i >= arguments.warm_up:
             seconds.append(time.perf_counter() - began[0])
             work.append(time.process_time() - began[1])
@@ -289,9 +312,10 @@ def run(arguments):
     if way is castor:
         device = more.summary()["device_peak_bytes"]
     else:
-        device = allocated_in(step) + (more() if more else 0)
+        device = allocated_in(step, batch) + (more() if more else 0)
     return {
         "step": statistics.median(seconds),
+        "steps": seconds,
         "work": statistics.median(work),
         "device": device,
         "between": between / parameters,
@@ -357,7 +381,8 @@ def main():
                 continue
             taken[way].append(result)
             if len(taken.get("plain", [])) > i:
-                ratios[way].append(result["step"] / taken["plain"][i]["step"])
+                pairs = zip(result["steps"], taken["plain"][i]["steps"])
+                ratios[way].append(statistics.median(a / b for a, b in pairs))
             print(f"round {i + 1}: {row_of(way, result, ratios[way][-1:])}", flush=True)
     print()
     print(
@@ -370,6 +395,7 @@ def main():
         median = {
             key: statistics.median(result[key] for result in results)
             for key in results[0]
+            if key != "steps"
         }
         print(row_of(way, median, ratios[way]))
 

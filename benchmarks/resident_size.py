@@ -4,8 +4,8 @@
     benchmarks/resident_size.py [--steps 10000] [--shapes 500] [--every 100]
 
 Trains a small GPT-2 of transformers in a sixth more than the least device memory,
-in steps of --shapes shapes (each is recorded once, and planned), and after each
---every steps evaluates, generates, saves the model and a checkpoint, of which it
+in steps of --shapes shapes (those that no larger one serves are recorded, and
+planned), and after each --every steps evaluates, generates, saves the model and a checkpoint, of which it
 keeps one. Prints the resident size of the process as it goes, and fails where the
 last fifth of the run holds more than 2 % over the fifth before it.
 

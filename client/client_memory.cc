@@ -23,7 +23,7 @@ absl::Status ClientRun::TakeMemory(int64_t more_bytes,
                                    absl::FunctionRef<absl::Status()> take) {
   if (!take().ok()) {
     const std::string use = in_step() && !script_->uses().empty()
-                                ? label_names_[script_->last().label.value]
+                                ? NameOf(script_->last())
                                 : std::string("what is kept between steps");
     if (in_step() && following() && !wrote_gradients_) {
       CASTOR_RETURN_IF_ERROR(Noted(StopFollowing()));

@@ -109,7 +109,8 @@ absl::Status ClientRun::Choose() {
   if (!shared()) {
     key_ = {script_->training(), script_->uses().front().label};
   }
-  ClientProgram* const expected = programs_.Expected(key_);
+  ClientProgram* const expected =
+      programs_.Expected(key_, script_->uses().front());
   if (expected == nullptr) return Record();
   ClientProgram& program = *expected;
   // An evaluation is planned around the states where they are now.
@@ -175,7 +176,10 @@ absl::Status ClientRun::KeepScript(std::vector<bool> absent) {
   return absl::OkStatus();
 }
 
-// What the step that was followed to its end says of those after it.
+// What the step that was followed to its end says of those after it. One with
+// smaller inputs than the program's counts, too, while the program has not been
+// measured: whether a step of its own extents comes is not known. Afterwards
+// what it takes is no drift.
 absl::Status ClientRun::LearnFromFollowed() {
   ClientProgram& program = *program_;
   CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
@@ -186,7 +190,11 @@ absl::Status ClientRun::LearnFromFollowed() {
   if (script_->training()) programs_.TookStep(program.number);
   ++program.followed;
   if (program.trace.measured) {
-    if (script_->training() && !stream_.has_value()) Watch(program);
+    if (!program.script.HasExtentsOf(*script_)) {
+      before_.plan = 0;
+    } else if (script_->training() && !stream_.has_value()) {
+      Watch(program);
+    }
     if (higher) Trace(program);
     return absl::OkStatus();
   }
@@ -261,10 +269,11 @@ absl::Status ClientRun::TakeDurations(ClientProgram& program) {
   return Told(planner_.TakeMeasurements(program, bus));
 }
 
-// What a program did not foresee it would not foresee again, nor would those
-// before it that begin alike: the next step is recorded.
+// What a program did not foresee it would not foresee again, nor would others
+// that the step could follow: the next step is recorded.
 void ClientRun::ForgetOutgrown() {
-  if (std::exchange(outgrown_, false)) programs_.Forget(key_);
+  if (!std::exchange(outgrown_, false)) return;
+  programs_.Forget(key_, script_->uses().front());
 }
 
 }  // namespace castor

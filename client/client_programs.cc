@@ -3,17 +3,52 @@
 #include <algorithm>
 
 namespace castor {
+namespace {
 
-ClientProgram* ClientPrograms::Expected(const Key& key) {
+const std::vector<int64_t>& FirstExtents(const ClientProgram& program) {
+  return program.script.uses().front().extents;
+}
+
+bool Covers(const ClientProgram& program, const ParameterUse& first) {
+  return program.script.uses().front().Covers(first);
+}
+
+// Whether none of `extents` is more than `most` times as large as that of
+// `first`.
+bool IsNear(const std::vector<int64_t>& extents,
+            const std::vector<int64_t>& first, int64_t most) {
+  return std::equal(extents.begin(), extents.end(), first.begin(), first.end(),
+                    [&](int64_t a, int64_t b) { return a <= most * b; });
+}
+
+}  // namespace
+
+ClientProgram* ClientPrograms::Expected(const Key& key,
+                                        const ParameterUse& first) {
   const auto found = programs_.find(key);
-  if (found == programs_.end() || found->second.empty()) return nullptr;
-  const auto& programs = found->second;
-  if (const auto next = after_.find(previous_); next != after_.end()) {
-    for (const auto& program : programs) {
-      if (program->number == next->second) return program.get();
+  if (found == programs_.end()) return nullptr;
+  const auto next = after_.find(previous_);
+  ClientProgram* same = nullptr;
+  ClientProgram* covering = nullptr;
+  for (const auto& program : found->second) {
+    const std::vector<int64_t>& extents = FirstExtents(*program);
+    if (extents == first.extents) {
+      same = program.get();
+      if (next != after_.end() && program->number == next->second) return same;
+    } else if (same == nullptr && Covers(*program, first) &&
+               IsNear(extents, first.extents, kMostGrowth) &&
+               (covering == nullptr || extents < FirstExtents(*covering))) {
+      covering = program.get();
     }
   }
-  return programs.back().get();
+  return same != nullptr ? same : covering;
+}
+
+void ClientPrograms::Forget(const Key& key, const ParameterUse& first) {
+  const auto found = programs_.find(key);
+  if (found == programs_.end()) return;
+  std::erase_if(found->second,
+                [&](const auto& each) { return Covers(*each, first); });
 }
 
 std::unique_ptr<ClientProgram> ClientPrograms::Take(const Key& key,

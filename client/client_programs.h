@@ -38,21 +38,27 @@ class ClientPrograms {
   using Key = std::pair<bool, LabelId>;
 
   // Finds the program that the next step is likely to be of, among those that
-  // begin so: the one that came when the step before was last of the same
-  // program as now, so that steps of two kinds may take turns; else the latest
-  // one. Null: there is none.
-  ClientProgram* Expected(const Key& key);
+  // begin with such a use. Of several with the same extents that is the one
+  // that came when the step before was last of the same program as now, so that
+  // steps of two kinds may take turns; else the latest one. Where none has
+  // these extents, it is the one with the smallest that are nowhere smaller,
+  // and nowhere more than kMostGrowth times as large: a plan for much more
+  // would leave unused what a step's own plan keeps on the device. Null: there
+  // is none.
+  ClientProgram* Expected(const Key& key, const ParameterUse& first);
   // Takes out the one with this script. Null: there is none.
   std::unique_ptr<ClientProgram> Take(const Key& key, const StepScript& script);
   // It is the latest from now on. Beyond kMost programs of steps that begin
   // alike the oldest is forgotten.
   void Keep(const Key& key, std::unique_ptr<ClientProgram> program);
-  void Forget(const Key& key) { programs_.erase(key); }
+  // Forgets those that a step that begins so could follow.
+  void Forget(const Key& key, const ParameterUse& first);
   // The training step that is over was of this program; 0: of none.
   void TookStep(int64_t number);
 
  private:
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMost = 64;
+  static constexpr int64_t kMostGrowth = 2;
 
   std::map<Key, std::vector<std::unique_ptr<ClientProgram>>> programs_;
   int64_t kept_ = 0;                  // programs so far

@@ -150,20 +150,49 @@ absl::Status ClientRun::MeetInStep(RankReport report, bool stops) {
   return absl::OkStatus();
 }
 
-absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
+absl::Status ClientRun::AgreeOnExtents(const RankReport& report,
+                                       ParameterUse* use) {
+  std::vector<RankReport> all;
+  CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+  const bool alike = std::all_of(
+      all.begin(), all.end(),
+      [&](const RankReport& rank) { return rank.label == report.label; });
+  if (!chosen_) {
+    std::string names = "ranks";
+    for (const RankReport& rank : all) {
+      absl::StrAppend(&names, " ", alike ? rank.label : rank.name);
+    }
+    key_ = {script_->training(), LabelOf(names)};
+  }
+  if (!alike) use->extents.clear();
+  if (use->extents.empty()) return absl::OkStatus();
+  return Told(TakeHighest(*managed_.ranks(), "extents of inputs",
+                          WorkTag{.step = tag_step_}.Pack(),
+                          absl::MakeSpan(use->extents)));
+}
+
+absl::Status ClientRun::MeetAtUse(ParameterUse* use) {
   if (!shared()) return absl::OkStatus();
   RankReport report = {.call = RankCall::kUse};
-  const std::string& label = label_names_[use.label.value];
-  report.SetUse(label);
+  const std::string& label = label_names_[use->label.value];
+  const std::string name = NameOf(*use);
+  report.SetUse(name);
   report.label = static_cast<int64_t>(HashName(label.data(), label.size()));
-  std::string what = absl::StrCat(static_cast<int>(use.phase));
-  for (const ParamId id : use.parameters) absl::StrAppend(&what, " ", id.value);
+  report.name = static_cast<int64_t>(HashName(name.data(), name.size()));
+  std::string what = absl::StrCat(static_cast<int>(use->phase));
+  for (const ParamId id : use->parameters) {
+    absl::StrAppend(&what, " ", id.value);
+  }
   report.what = static_cast<int64_t>(HashName(what.data(), what.size()));
+  if (!chosen_ || (use->parameters.empty() && use->label != end_label_)) {
+    CASTOR_RETURN_IF_ERROR(AgreeOnExtents(report, use));
+  }
+  if (!chosen_) return absl::OkStatus();
   bool stops = false;
   if (following()) {
     const std::vector<ParameterUse>& expected = program_->script.uses();
     const size_t next = script_->uses().size();
-    stops = next >= expected.size() || !use.IsAs(expected[next]) ||
+    stops = next >= expected.size() || !expected[next].Covers(*use) ||
             !EndUseFollows() ||
             !room().ActionsFit(
                 *program_->plan,
@@ -171,20 +200,14 @@ absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
                           : program_->script.MomentOf(next).value,
                 program_->script.MomentOf(next).value + 1);
   }
-  if (chosen_) return MeetInStep(report, stops);
-  std::vector<RankReport> all;
-  CASTOR_RETURN_IF_ERROR(Meet(report, &all));
-  std::string labels = "ranks";
-  for (const RankReport& rank : all) absl::StrAppend(&labels, " ", rank.label);
-  key_ = {script_->training(), LabelOf(labels)};
-  return absl::OkStatus();
+  return MeetInStep(report, stops);
 }
 
 absl::Status ClientRun::MeetToNarrow(const std::vector<ParamId>& parameters) {
   if (!shared()) return absl::OkStatus();
   RankReport report = {.call = RankCall::kNarrow};
   if (!room().NarrowFits(parameters)) {
-    const std::string& use = label_names_[script_->last().label.value];
+    const std::string use = NameOf(script_->last());
     report.fits = 0;
     AddFailure(Refuse(use, 0), &report);
   }

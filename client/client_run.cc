@@ -133,7 +133,7 @@ absl::Status ClientRun::Narrow(const std::vector<ParamId>& parameters) {
     if (!wanted[i] || store_->resident(id)) continue;
     const absl::Status fetched = store_->Fetch(id, Tag(WorkKind::kFetch, id));
     if (absl::IsResourceExhausted(fetched)) {
-      return Refuse(label_names_[script_->last().label.value], 0);
+      return Refuse(NameOf(script_->last()), 0);
     }
     CASTOR_RETURN_IF_ERROR(fetched);
   }
@@ -179,7 +179,7 @@ absl::Status ClientRun::StopFollowing() {
 
 absl::Status ClientRun::MustRunAgain() const {
   return absl::AbortedError(absl::StrCat(
-      "at \"", label_names_[script_->uses().back().label.value],
+      "at \"", NameOf(script_->uses().back()),
       "\" this backward does something else, or takes more memory, than "
       "after the same forward before, and gradients have taken parameters' "
       "places already; run the step again, from its first micro batch"));
@@ -194,7 +194,7 @@ void ClientRun::NoteUseEnd() {
 
 absl::Status ClientRun::BeginUse(ParameterUse use) {
   NoteUseEnd();
-  CASTOR_RETURN_IF_ERROR(MeetAtUse(use));
+  CASTOR_RETURN_IF_ERROR(MeetAtUse(&use));
   if (use_open_) {
     CASTOR_RETURN_IF_ERROR(Told(EndUse()));
   } else {
@@ -254,7 +254,7 @@ absl::Status ClientRun::Follow() {
   const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
   const std::vector<ParameterUse>& expected = program_->script.uses();
   if (index >= static_cast<int64_t>(expected.size()) ||
-      !script_->last().IsAs(expected[index])) {
+      !expected[index].Covers(script_->last())) {
     return StopFollowing();
   }
   const absl::Status acted =
@@ -287,15 +287,7 @@ absl::Status ClientRun::Use(LabelId label, Phase phase,
                             absl::Span<const ParamId> parameters,
                             void** addresses) {
   const std::lock_guard lock(mutex_);
-  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "a use"));
-  if (script_->training() &&
-      script_->micro_batches() == options_.micro_batches &&
-      !parameters.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "\"", layout_.parameter(parameters[0]).name,
-        "\" is read after the step's last backward and before its update, "
-        "when gradients are in parameters' places: update first"));
-  }
+  CASTOR_RETURN_IF_ERROR(CheckUse(parameters));
   ParameterUse use = {.label = label,
                       .phase = phase,
                       .parameters = {parameters.begin(), parameters.end()}};
@@ -305,6 +297,36 @@ absl::Status ClientRun::Use(LabelId label, Phase phase,
     const ChunkPlace place = layout_.place(parameters[i]);
     addresses[i] =
         store_->payload(place.chunk) + place.offset * SizeOf(options_.dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Announce(LabelId label, Phase phase,
+                                 absl::Span<const int64_t> extents) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckUse({}));
+  const size_t count =
+      extents_of_.try_emplace(label, extents.size()).first->second;
+  if (count != extents.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", label_names_[label.value], "\" with ",
+                     extents.size(), " extents, which had ", count));
+  }
+  return BeginUse({.label = label,
+                   .phase = phase,
+                   .parameters = {},
+                   .extents = {extents.begin(), extents.end()}});
+}
+
+absl::Status ClientRun::CheckUse(absl::Span<const ParamId> parameters) const {
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "a use"));
+  if (script_->training() &&
+      script_->micro_batches() == options_.micro_batches &&
+      !parameters.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "\"", layout_.parameter(parameters[0]).name,
+        "\" is read after the step's last backward and before its update, "
+        "when gradients are in parameters' places: update first"));
   }
   return absl::OkStatus();
 }

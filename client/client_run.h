@@ -19,8 +19,9 @@
 //               is over. Whatever comes, it comes with the least memory.
 //   following   The use at hand is the next of a script that was recorded
 //               before, and the plan that was made of it is carried out.
-// A step begins to follow a script that begins with the same use
-// (ClientPrograms::Expected). It goes over to recording where it differs, or
+// A step begins to follow a script that begins with the same use, or announces
+// inputs of the same kind that are nowhere smaller (ClientPrograms::Expected).
+// It goes over to recording where it differs, or
 // where it needs memory that payloads have which the use at hand does not read,
 // unless gradients of the micro batch have taken their places already: then the
 // call is Aborted, Abort undoes the step, and the client may run it again,
@@ -147,6 +148,13 @@ class ClientRun final : public ObservedRun {
   // contiguous, in the run's type.
   absl::Status Use(LabelId label, Phase phase,
                    absl::Span<const ParamId> parameters, void** addresses);
+  // A use of no parameters, which says what follows: of which kind its inputs
+  // are, by `label`, and how large they are, by their `extents`, of which every
+  // use with this label has as many. InvalidArgument: it has not. (The first
+  // use of a step should be one: a step can follow one whose inputs were of the
+  // same kind and at least as large.)
+  absl::Status Announce(LabelId label, Phase phase,
+                        absl::Span<const int64_t> extents);
   // What there is of the parameter's gradient, in the run's type. True: it was
   // copied, and what comes later is handed in by itself. False: the client adds
   // what comes later to it. With `last`, the backward is over, and it is always
@@ -284,6 +292,9 @@ class ClientRun final : public ObservedRun {
   }
   void HoldUse();
   LabelId LabelOf(absl::string_view name);
+  std::string NameOf(const ParameterUse& use) const {
+    return NameWithExtents(label_names_[use.label.value], use.extents);
+  }
 
   // Plans.
   // Makes the program's trace of its script, with what was measured so far; the
@@ -306,6 +317,7 @@ class ClientRun final : public ObservedRun {
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
   // Uses.
+  absl::Status CheckUse(absl::Span<const ParamId> parameters) const;
   absl::Status BeginUse(ParameterUse use);
   // The use at hand waits.
   absl::Status AwaitForUse(const Fence& fence);
@@ -362,7 +374,12 @@ class ClientRun final : public ObservedRun {
   // Meets, and agrees on whether the step goes on being followed: if all ranks
   // follow and none of them `stops`. The use at hand is over if they do not.
   absl::Status MeetInStep(RankReport report, bool stops);
-  absl::Status MeetAtUse(const ParameterUse& use);
+  absl::Status MeetAtUse(ParameterUse* use);
+  // Meets about the step's first use, or an announcement. Ranks whose inputs
+  // are of one kind follow a program for the largest of them: `use` gets the
+  // highest extents of all. If they are not, each rank's are in the program's
+  // key.
+  absl::Status AgreeOnExtents(const RankReport& report, ParameterUse* use);
   absl::Status MeetToNarrow(const std::vector<ParamId>& parameters);
   // Before what the plan does at moments [begin, end).
   absl::Status MeetAtEnd(RankCall call, int64_t what, int64_t begin,
@@ -408,6 +425,7 @@ class ClientRun final : public ObservedRun {
   Fence step_end_, step_end_before_;
   std::map<std::string, LabelId> labels_;
   std::vector<std::string> label_names_;  // [LabelId]
+  std::map<LabelId, size_t> extents_of_;  // how many a label's uses have
   LabelId end_label_;
   std::vector<bool> filled_;  // [ChunkId]: it has values
   ClientPrograms programs_;

@@ -53,7 +53,8 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
       std::any_of(model.layers.begin(), model.layers.end(),
                   [](const Layer& layer) { return layer.growth > 0; });
   const auto follows = [&](const Outcome& outcome) {
-    return grows || !model.tells || outcome.stats.followed_steps > 0;
+    return grows || !model.tells || !model.lengths.empty() ||
+           outcome.stats.followed_steps > 0;
   };
   EXPECT_TRUE(follows(*reference));
   for (const char* const name : {"cpu", "auto", "cuda"}) {
@@ -88,10 +89,13 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
         EXPECT_GT(refused.smallest_device_budget_bytes, budget);
         EXPECT_LE(refused.smallest_device_budget_bytes, smallest);
         // A later step may take more.
-        const bool alike = std::none_of(
-            model.layers.begin(), model.layers.end(), [](const Layer& layer) {
-              return layer.optional || layer.seldom || layer.growth > 0;
-            });
+        const bool alike =
+            model.lengths.empty() &&
+            std::none_of(model.layers.begin(), model.layers.end(),
+                         [](const Layer& layer) {
+                           return layer.optional || layer.seldom ||
+                                  layer.growth > 0;
+                         });
         if (refused.exact && alike) {
           EXPECT_TRUE(
               Train(model,
@@ -168,6 +172,36 @@ TEST(ClientRun, FollowsStepsOfTwoKindsThatTakeTurns) {
   // second one was expected.
   EXPECT_LE(outcome->stats.recorded_steps, 3);
   EXPECT_GE(outcome->stats.followed_steps, kSteps - 3);
+}
+
+// A step with inputs of another length takes the plan of a longer one, but for
+// one that is much longer.
+TEST(ClientRun, FollowsStepsWhoseInputsWereAtLeastAsLarge) {
+  Model model;
+  model.tells = false;
+  for (int64_t i = 0; i < 3; ++i) {
+    model.parameters.push_back({.name = absl::StrCat("w", i), .elements = 8});
+    model.layers.push_back({.parameter = i, .claim = 3000, .temporary = 1000});
+  }
+  const auto recorded = [&](std::vector<int64_t> lengths,
+                            int64_t budget = 1 << 20) {
+    model.lengths = std::move(lengths);
+    const auto outcome =
+        Train(model, OptionsFor(model, FindPolicy("auto"), budget, 0));
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return outcome.ok() ? outcome->stats.recorded_steps : -1;
+  };
+  EXPECT_EQ(recorded({12, 9, 11, 7, 12, 6, 8, 10, 9, 11, 7}), 1);
+  EXPECT_EQ(recorded({12, 9, 5, 6, 4, 5, 3, 12, 11, 10, 4}), 2);  // 12, 5
+  EXPECT_EQ(recorded({6, 7, 8, 9, 8, 7, 6, 10, 9, 8, 11}), 6);  // each longest
+  // Also where nothing else has room: of a plan for more, all still fits.
+  model.lengths = {12};
+  const auto longest =
+      Train(model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0));
+  ASSERT_TRUE(longest.ok()) << longest.status();
+  EXPECT_EQ(recorded({12, 9, 11, 7, 12, 6, 8, 10, 9, 11, 7},
+                     longest->stats.smallest_device_budget_bytes),
+            1);
 }
 
 // Steps that take other than what their plan foresaw are planned again with
@@ -323,6 +357,11 @@ TEST(ClientRun, TellsCallsThatAreOutOfOrder) {
   EXPECT_TRUE(absl::IsInvalidArgument(
       (*run)->HandInGradient(ParamId(1), gradient, false).status()));
   EXPECT_FALSE((*run)->Step().ok());
+  const LabelId inputs = (*run)->Label("inputs[*x*]");
+  EXPECT_TRUE((*run)->Announce(inputs, Phase::kForward, {2, 3}).ok());
+  EXPECT_EQ((*run)->Announce(inputs, Phase::kForward, {2}),
+            absl::InvalidArgumentError(
+                "\"inputs[*x*]\" with 1 extents, which had 2"));
   ASSERT_TRUE((*run)->Abort().ok());
   EXPECT_TRUE(client.Step(1).ok());
 }

@@ -41,6 +41,7 @@ struct RankReport {
   RankCall call = RankCall::kAbort;
   int64_t what = 0;   // a hash of what has to be the same on all ranks
   int64_t label = 0;  // a hash of the use's label
+  int64_t name = 0;   // and of its name with its extents
   int64_t follows = 0;
   int64_t stops = 0;  // it cannot go on following
   int64_t wrote_gradients = 0;

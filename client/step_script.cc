@@ -10,6 +10,20 @@
 
 namespace castor {
 
+std::string NameWithExtents(absl::string_view name,
+                            const std::vector<int64_t>& extents) {
+  std::string result;
+  size_t next = 0;
+  for (const char c : name) {
+    if (c == '*' && next < extents.size()) {
+      absl::StrAppend(&result, extents[next++]);
+    } else {
+      result.push_back(c);
+    }
+  }
+  return result;
+}
+
 void StepScript::Add(ParameterUse use) {
   const auto index = static_cast<int64_t>(uses_.size());
   if (use.phase == Phase::kBackward) {
@@ -73,7 +87,7 @@ StepTrace StepScript::MakeTrace(const std::vector<std::string>& labels,
     for (const ChunkId id : use.complete_chunks) chunks[id] = true;
     OpRecord op;
     op.name =
-        absl::StrCat(labels[use.label.value],
+        absl::StrCat(NameWithExtents(labels[use.label.value], use.extents),
                      use.phase == Phase::kForward ? "/forward" : "/backward");
     op.phase = use.phase;
     for (const auto& [chunk, writes] : chunks) {
@@ -104,11 +118,20 @@ StepTrace StepScript::MakeTrace(const std::vector<std::string>& labels,
 }
 
 bool StepScript::IsAs(const StepScript& other) const {
-  return std::equal(
-      uses_.begin(), uses_.end(), other.uses_.begin(), other.uses_.end(),
-      [](const ParameterUse& a, const ParameterUse& b) {
-        return a.IsAs(b) && a.final_gradients == b.final_gradients;
-      });
+  return std::equal(uses_.begin(), uses_.end(), other.uses_.begin(),
+                    other.uses_.end(),
+                    [](const ParameterUse& a, const ParameterUse& b) {
+                      return a.IsAs(b) && a.extents == b.extents &&
+                             a.final_gradients == b.final_gradients;
+                    });
+}
+
+bool StepScript::HasExtentsOf(const StepScript& other) const {
+  const size_t both = std::min(uses_.size(), other.uses_.size());
+  for (size_t i = 0; i < both; ++i) {
+    if (uses_[i].extents != other.uses_[i].extents) return false;
+  }
+  return true;
 }
 
 bool StepScript::RaisePeaks(const StepScript& other) {

@@ -11,14 +11,20 @@
 //   use      inputs  addmm(w)  mm(v) | mm(v)     addmm(w)     end of backward
 //   final                            |  v         w
 //   trace     op      op        op   |  op reduce  op reduce    op   | updates
+//
+// A use that announces inputs has their sizes along each dimension, its
+// *extents*. A step whose inputs are smaller along some of them does the same
+// uses in less memory, so it can follow the script of the larger one.
 #ifndef CASTOR_CLIENT_STEP_SCRIPT_H_
 #define CASTOR_CLIENT_STEP_SCRIPT_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/ids.h"
 #include "memory/plan/layout/chunk_layout.h"
@@ -29,10 +35,15 @@ namespace castor {
 // A client's name of an operator, as a number.
 using LabelId = Id<struct LabelIdTag>;
 
+// The operator's name with each '*' of it replaced by an extent, in order.
+std::string NameWithExtents(absl::string_view name,
+                            const std::vector<int64_t>& extents);
+
 struct ParameterUse {
   LabelId label;
   Phase phase = Phase::kForward;
-  std::vector<ParamId> parameters;  // ascending, each once
+  std::vector<ParamId> parameters;    // ascending, each once
+  std::vector<int64_t> extents = {};  // of announced inputs
   // The most bytes claimed at once from its beginning until the next use's.
   int64_t peak_bytes = 0;
   int64_t duration_ns = 0;
@@ -42,10 +53,16 @@ struct ParameterUse {
   std::vector<ChunkId> complete_chunks = {};
   bool ends_micro_batch = false;
 
-  // Whether a client says of both the same.
+  // Whether a client says of both the same, whatever their extents are.
   bool IsAs(const ParameterUse& other) const {
     return label == other.label && phase == other.phase &&
            parameters == other.parameters;
+  }
+  // Whether it is as the other use, with extents that are nowhere smaller.
+  bool Covers(const ParameterUse& other) const {
+    return IsAs(other) &&
+           std::equal(extents.begin(), extents.end(), other.extents.begin(),
+                      other.extents.end(), std::greater_equal<>());
   }
 };
 
@@ -91,7 +108,9 @@ class StepScript {
   // The trace of all of it. `labels` [LabelId]: names.
   StepTrace MakeTrace(const std::vector<std::string>& labels, bool accumulate);
 
-  // Whether a client that did the one did the other.
+  // Whether all uses that both have are of the same extents.
+  bool HasExtentsOf(const StepScript& other) const;
+  // Whether a client that did the one did the other, with the same extents.
   bool IsAs(const StepScript& other) const;
   // Each use's peak becomes the higher of both, of two runs of one script.
   // Whether one of these rose.

@@ -106,6 +106,30 @@ TEST(StepScript, WaitsForTheLastReadAndTheLastPart) {
                                       "update/0 0w", "update/1 1w"}));
 }
 
+// Inputs that are nowhere larger follow, but make a script of their own.
+TEST(StepScript, TellsInputsApartByTheirExtents) {
+  const ChunkLayout layout = Layout();
+  const auto inputs = [](std::vector<int64_t> extents) {
+    return ParameterUse{.label = LabelId(0),
+                        .phase = Phase::kForward,
+                        .parameters = {},
+                        .extents = std::move(extents)};
+  };
+  EXPECT_TRUE(inputs({4, 64}).Covers(inputs({4, 64})));
+  EXPECT_TRUE(inputs({4, 64}).Covers(inputs({3, 64})));
+  EXPECT_FALSE(inputs({4, 64}).Covers(inputs({3, 65})));
+  EXPECT_FALSE(inputs({4, 64}).Covers(inputs({4})));
+  StepScript a(&layout, /*training=*/false), b(&layout, /*training=*/false);
+  a.Add(inputs({4, 64}));
+  b.Add(inputs({4, 32}));
+  EXPECT_TRUE(a.IsAs(a));
+  EXPECT_TRUE(a.HasExtentsOf(a));
+  EXPECT_FALSE(a.IsAs(b));
+  EXPECT_FALSE(a.HasExtentsOf(b));
+  const StepTrace trace = a.MakeTrace({"inputs ids[*x*] * "}, false);
+  EXPECT_EQ(trace.ops[0].name, "inputs ids[4x64] * /forward");
+}
+
 TEST(StepScript, ReducesWhatHasNoGradientAtTheEnd) {
   const ChunkLayout layout = Layout();
   StepScript script(&layout, /*training=*/true);

@@ -124,6 +124,11 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
   return ranks.Agree("start", opened.status());
 }
 
+castor::Phase PhaseOf(castor_phase phase) {
+  return phase == CASTOR_FORWARD ? castor::Phase::kForward
+                                 : castor::Phase::kBackward;
+}
+
 }  // namespace
 
 castor_status castor_open(const char* config_json,
@@ -203,6 +208,13 @@ castor_status castor_begin(castor_run* run, int training) {
   return TellOfStep(run, run->run->Begin(training != 0));
 }
 
+castor_status castor_announce(castor_run* run, int64_t label,
+                              castor_phase phase, const int64_t* extents,
+                              int64_t count) {
+  return Tell(run, run->run->Announce(castor::LabelId(label), PhaseOf(phase),
+                                      absl::MakeConstSpan(extents, count)));
+}
+
 castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
                          const int64_t* parameters, int64_t count,
                          void** addresses) {
@@ -213,11 +225,8 @@ castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
     if (!valid.ok()) return Tell(run, valid);
     ids.push_back(ParamId(parameters[i]));
   }
-  return Tell(run,
-              run->run->Use(castor::LabelId(label),
-                            phase == CASTOR_FORWARD ? castor::Phase::kForward
-                                                    : castor::Phase::kBackward,
-                            ids, addresses));
+  return Tell(run, run->run->Use(castor::LabelId(label), PhaseOf(phase), ids,
+                                 addresses));
 }
 
 castor_status castor_gradient(castor_run* run, int64_t parameter,

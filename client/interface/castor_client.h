@@ -97,13 +97,14 @@ castor_status castor_meeting_broadcast(castor_meeting* meeting,
 void castor_meeting_end(castor_meeting* meeting, const char* failure);
 
 /* A configuration's text without comments and, where it is DeepSpeed's or has a
- * section of Colossal-AI's, with Castor's keys; or null if it is no JSON object, or has what Castor lacks;
- * castor_error says why. Valid until the thread's next call of this. */
+ * section of Colossal-AI's, with Castor's keys; or null if it is no JSON
+ * object, or has what Castor lacks; castor_error says why. Valid until the
+ * thread's next call of this. */
 const char* castor_plain_config(const char* config_json);
-/* What became of keys of others, as JSON: "notes" has what the user is to be told
- * of them, if there is anything. Only where it is DeepSpeed's there are "autos"
- * and "defaults", with the paths of keys that were "auto", and of those that have
- * DeepSpeed's default. The rest as above. */
+/* What became of keys of others, as JSON: "notes" has what the user is to be
+ * told of them, if there is anything. Only where it is DeepSpeed's there are
+ * "autos" and "defaults", with the paths of keys that were "auto", and of those
+ * that have DeepSpeed's default. The rest as above. */
 const char* castor_config_account(const char* config_json);
 /* The learning rates that its schedule has for steps `first` (from 1) to
  * first + count - 1. */
@@ -169,9 +170,15 @@ int64_t castor_label(castor_run* run, const char* name);
 typedef enum { CASTOR_FORWARD = 0, CASTOR_BACKWARD = 1 } castor_phase;
 
 castor_status castor_begin(castor_run* run, int training);
-/* (Without parameters, a use tells of which kind what follows is: the first use
- * of a step should be one, whose label has the shapes of the inputs, since
- * steps that begin with the same label are expected to go on alike.) */
+/* What follows has inputs of this kind, by the label, with these sizes along
+ * their dimensions, as many as each time with this label. A step should begin
+ * with it: the step is expected to go on as one did whose inputs were of the
+ * same kind and at least as large, and takes no more memory than that. In
+ * messages each '*' of the label stands for an extent, in order.
+ * CASTOR_INVALID: another number of extents. */
+castor_status castor_announce(castor_run* run, int64_t label,
+                              castor_phase phase, const int64_t* extents,
+                              int64_t count);
 /* From now until the next use, the operators read these parameters and no
  * others. `addresses` gets, for each of them, where it lies until then: in the
  * run's type, contiguous. `label` says which operator it is. */

@@ -106,6 +106,17 @@ struct Model {
   // Whether the name of a step's first use tells steps of different operators
   // apart. If it does not, they are recorded each time.
   bool tells = true;
+  // The lengths of micro batches by turns, in proportion to which layers take
+  // bytes; empty: all have the usual one.
+  std::vector<int64_t> lengths;
+
+  static constexpr int64_t kUsualLength = 8;
+  // Of micro batch `m` of the step, of all ranks'.
+  int64_t Length(int64_t step, int64_t m) const {
+    if (lengths.empty()) return kUsualLength;
+    return lengths[static_cast<size_t>((step - 1) * micro_batches + m) %
+                   lengths.size()];
+  }
 };
 
 inline Model RandomModel(std::mt19937& random) {
@@ -134,6 +145,9 @@ inline Model RandomModel(std::mt19937& random) {
   }
   model.micro_batches = 1 + below(3);
   model.tells = below(4) > 0;
+  if (below(3) == 0) {
+    for (int i = 0; i < 13; ++i) model.lengths.push_back(4 + below(9));
+  }
   return model;
 }
 
@@ -367,6 +381,11 @@ class Client {
     });
   }
 
+  absl::Status Announce(const std::string& name, int64_t length) {
+    if (uses_left_ == 0) return absl::CancelledError("the client gives up");
+    --uses_left_;
+    return run_->Announce(run_->Label(name), Phase::kForward, {length});
+  }
   absl::StatusOr<const float*> Use(const std::string& name, Phase phase,
                                    std::vector<int64_t> parameters) {
     if (uses_left_ == 0) return absl::CancelledError("the client gives up");
@@ -460,10 +479,13 @@ class Client {
 
   absl::Status MicroBatch(int64_t step, int64_t m,
                           const std::shared_ptr<float>& loss) {
-    CASTOR_RETURN_IF_ERROR(
-        Use(model_.tells ? absl::StrCat("inputs ", step % 2) : "inputs",
-            Phase::kForward, {})
-            .status());
+    const int64_t length = model_.Length(step, m * world_size_ + rank_);
+    const auto scaled = [&](int64_t bytes) {
+      return bytes * length / Model::kUsualLength;
+    };
+    CASTOR_RETURN_IF_ERROR(Announce(
+        model_.tells ? absl::StrCat("inputs ", step % 2, "[*]") : "inputs[*]",
+        length));
     std::vector<size_t> order;
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       if (!model_.layers[i].optional || step % 2 == 0) order.push_back(i);
@@ -476,10 +498,10 @@ class Client {
       CASTOR_ASSIGN_OR_RETURN(
           const float* const w,
           Use(absl::StrCat("layer ", i), Phase::kForward, {layer.parameter}));
-      CASTOR_ASSIGN_OR_RETURN(kept.emplace_back(), Take(layer.claim));
+      CASTOR_ASSIGN_OR_RETURN(kept.emplace_back(), Take(scaled(layer.claim)));
       CASTOR_ASSIGN_OR_RETURN(
           const Block temporary,
-          Take(layer.temporary + step * layer.growth + more_));
+          Take(scaled(layer.temporary) + step * layer.growth + more_));
       inputs.push_back(x);
       x = Product(x, w, Elements(i));
       GiveBack(temporary);
@@ -495,7 +517,7 @@ class Client {
           Use(absl::StrCat("layer ", i), Phase::kBackward, {layer.parameter}));
       CASTOR_ASSIGN_OR_RETURN(
           const Block temporary,
-          Take(layer.temporary + step * layer.growth + more_));
+          Take(scaled(layer.temporary) + step * layer.growth + more_));
       const auto first = std::make_shared<std::vector<float>>(elements);
       const auto rest = std::make_shared<std::vector<float>>(elements);
       const bool spoils = not_finite_ && i == 0;

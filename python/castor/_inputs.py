@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Callable
 
@@ -26,17 +27,36 @@ def copied(
     return value
 
 
-def description(value: Any) -> str:
-    """The shapes and types of the tensors in `value`, and where they are."""
+def kind(value: Any) -> str:
+    """The types of the tensors in `value`, where they are, and how many dimensions
+    they have: a "*" for each."""
     if isinstance(value, torch.Tensor):
-        shape = "x".join(str(n) for n in value.shape)
-        return f"{str(value.dtype).removeprefix('torch.')}[{shape}]"
+        return f"{str(value.dtype).removeprefix('torch.')}[{'x'.join('*' * value.dim())}]"
     if type(value) is dict:
-        items = (f"{key}={description(item)}" for key, item in value.items())
+        items = (f"{key}={kind(item)}" for key, item in value.items())
         return f"({', '.join(items)})"
     if type(value) in (list, tuple):
-        return f"({', '.join(description(item) for item in value)})"
+        return f"({', '.join(kind(item) for item in value)})"
     return type(value).__name__
+
+
+def extents(value: Any) -> list[int]:
+    """The sizes of all dimensions of the tensors in `value`, in the order of the
+    "*" of `kind`."""
+    if isinstance(value, torch.Tensor):
+        return list(value.shape)
+    if type(value) is dict:
+        value = list(value.values())
+    if type(value) in (list, tuple):
+        return [extent for item in value for extent in extents(item)]
+    return []
+
+
+def description(value: Any) -> str:
+    """The shapes and types of the tensors in `value`, and where they are."""
+    names = kind(value).split("*")
+    sizes = [str(extent) for extent in extents(value)]
+    return "".join(map("".join, itertools.zip_longest(names, sizes, fillvalue="")))
 
 
 def call_with(model: Callable[..., Any], batch: Any) -> Any:

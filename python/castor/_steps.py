@@ -15,7 +15,7 @@ from castor._foreign import note_rate_is_given
 from castor._generation import generating_modules, meeting_at_each_token
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._gpu import move_buffers
-from castor._inputs import call_with, copied, description, loss_of
+from castor._inputs import call_with, copied, description, extents, kind, loss_of
 from castor._managed import Managed
 from castor._refused import NonFiniteError, Refused, StepUndone, first_line
 from castor._plan import foresee_budget
@@ -301,7 +301,8 @@ class Steps:
             # Autocast may be on around several steps, and has kept parameters as
             # they were.
             torch.clear_autocast_cache()
-            self._run.announce(f"inputs {description((args, kwargs))}")
+            inputs = (args, kwargs)
+            self._run.announce(f"inputs {kind(inputs)}", extents(inputs))
             dtype = self._managed.dtype
             floats = dtype if dtype != torch.float32 else None
             buffers = self._buffer_versions()
@@ -341,10 +342,10 @@ class Steps:
         return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
 
     def _meet_for_a_token(self) -> None:
-        self._run.announce("whether all sequences have ended")
+        self._run.announce("whether all sequences have ended", [])
 
     def _no_micro_batch(self) -> None:
-        self._run.announce("no micro batch")
+        self._run.announce("no micro batch", [])
         self._run.end_backward()
 
     def _evaluate(

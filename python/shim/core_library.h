@@ -32,6 +32,7 @@ namespace castor::shim {
   X(exchange)                    \
   X(label)                       \
   X(begin)                       \
+  X(announce)                    \
   X(use)                         \
   X(gradient)                    \
   X(end_backward)                \

@@ -152,8 +152,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            [](Run& run) { run.session->Enter(CASTOR_BACKWARD); })
       .def(
           "announce",
-          [](Run& run, const std::string& inputs) {
-            run.session->Announce(inputs);
+          [](Run& run, const std::string& inputs,
+             const std::vector<int64_t>& extents) {
+            run.session->Announce(inputs, extents);
           },
           Release())
       .def("leave", [](Run& run) { run.session->Leave(); })

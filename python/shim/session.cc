@@ -218,8 +218,8 @@ void Session::Adopt(int64_t id, const at::Tensor& tensor, int root) {
     GradientHook::Own own = GradientHook::OwnIn(
         std::move(torch::autograd::impl::post_acc_grad_hooks(tensor)));
     torch::autograd::impl::set_post_acc_grad_hooks(
-        tensor, std::make_unique<GradientHook>(shared_from_this(), id,
-                                               std::move(own)));
+        tensor,
+        std::make_unique<GradientHook>(shared_from_this(), id, std::move(own)));
   }
 }
 
@@ -318,10 +318,12 @@ void Session::Use(const std::string& op, const std::vector<int64_t>& ids) {
   present_ = ids;
 }
 
-void Session::Announce(const std::string& inputs) {
+void Session::Announce(const std::string& inputs,
+                       const std::vector<int64_t>& extents) {
   VacateAll();
-  account_->Check(Core().use(Open(), Core().label(Open(), inputs.c_str()),
-                             phase_, nullptr, 0, nullptr));
+  account_->Check(Core().announce(Open(), Core().label(Open(), inputs.c_str()),
+                                  phase_, extents.data(),
+                                  static_cast<int64_t>(extents.size())));
 }
 
 void Session::HandIn(int64_t id, const at::Tensor& tensor, bool last) {

@@ -75,8 +75,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Begin(bool training);
   void Enter(castor_phase phase);
-  // A use of no parameters that says what follows, by the inputs' shapes.
-  void Announce(const std::string& inputs);
+  // Says what follows: of which kind its inputs are, and their sizes along all
+  // dimensions.
+  void Announce(const std::string& inputs, const std::vector<int64_t>& extents);
   void Leave();
   // Whether what is allocated while the session is entered counts; Enter says
   // yes.
