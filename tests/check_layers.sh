@@ -50,6 +50,7 @@ BEGIN {
   Row("run", "run/optim")
   Row("run/program", "run run/optim")
   Row("run/report", "run run/program")
+  Row("run/replay", "run")
   Row("run/config", "run/optim")
   Row("run/checkpoint", "run/config run/model run/optim")
   Row("client",

@@ -21,12 +21,12 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
-#include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/bus_limits.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/replay/recorded_run.h"
+#include "run/replay/replay.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

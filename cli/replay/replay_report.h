@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/replay/replay.h"
+#include "run/replay/replay.h"
 
 namespace castor::cli {
 

@@ -7,9 +7,9 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/units.h"
-#include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
 #include "memory/plan/replay/recorded_run.h"
+#include "run/replay/replay.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

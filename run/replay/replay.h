@@ -1,6 +1,6 @@
 // A recorded run planned and timed under other conditions, without a device.
-#ifndef CASTOR_CLI_REPLAY_REPLAY_H_
-#define CASTOR_CLI_REPLAY_REPLAY_H_
+#ifndef CASTOR_RUN_REPLAY_REPLAY_H_
+#define CASTOR_RUN_REPLAY_REPLAY_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 #include "memory/plan/replay/recorded_run.h"
 #include "memory/plan/simulate/simulator.h"
 
-namespace castor::cli {
+namespace castor {
 
 // What is to differ from the run; absent: as it was.
 struct Conditions {
@@ -74,6 +74,6 @@ absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const std::function<void(int64_t done, int64_t all)>& progress,
     std::optional<Refusal>* refused = nullptr);
 
-}  // namespace castor::cli
+}  // namespace castor
 
-#endif  // CASTOR_CLI_REPLAY_REPLAY_H_
+#endif  // CASTOR_RUN_REPLAY_REPLAY_H_

@@ -1,4 +1,4 @@
-#include "cli/replay/replay.h"
+#include "run/replay/replay.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include "memory/plan/planner/run_planner.h"
 #include "run/refusal_status.h"
 
-namespace castor::cli {
+namespace castor {
 namespace {
 
 PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
@@ -267,4 +267,4 @@ absl::StatusOr<std::vector<SweepPoint>> Sweep(
   return absl::InternalError("nothing fits, yet nothing is refused");
 }
 
-}  // namespace castor::cli
+}  // namespace castor
