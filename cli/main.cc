@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/signals.h"
+#include "cli/describe/describe_command.h"
 #include "cli/evaluate/evaluate_command.h"
 #include "cli/export/export_command.h"
 #include "cli/generate/generate_command.h"
@@ -530,6 +531,11 @@ int Main(int argc, char** argv) {
       app.add_subcommand("info", "Prints what this machine offers.");
   AddJson(info_command, &info.json);
 
+  DescribeArguments describe;
+  CLI::App* describe_command = app.add_subcommand(
+      "describe", "Prints these commands and options for a shell or for man.");
+  AddDescribe(describe_command, &describe);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -566,6 +572,7 @@ int Main(int argc, char** argv) {
   if (app.got_subcommand("tokenize")) return Printed(Tokenize(tokenize));
   if (*view_command) return Printed(ViewTrace(view));
   if (*trace_export_command) return Printed(ExportTrace(trace_export));
+  if (*describe_command) return Printed(Describe(app, describe));
   return kUserError;
 }
 

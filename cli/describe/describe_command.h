@@ -1,0 +1,22 @@
+// castor describe.
+#ifndef CASTOR_CLI_DESCRIBE_DESCRIBE_COMMAND_H_
+#define CASTOR_CLI_DESCRIBE_DESCRIBE_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace castor::cli {
+
+struct DescribeArguments {
+  std::string format;  // "bash", "zsh", "fish" or "man"
+};
+
+void AddDescribe(CLI::App* command, DescribeArguments* arguments);
+
+// Prints what `app`, the program, has of commands and options. Returns the exit
+// code.
+int Describe(const CLI::App& app, const DescribeArguments& arguments);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_DESCRIBE_DESCRIBE_COMMAND_H_
