@@ -61,8 +61,8 @@ BEGIN {
   Row("runtime/ops", "run/model runtime/autograd runtime/backend")
   Row("runtime/nn", "run/model runtime/autograd runtime/ops")
   Row("runtime/train",
-      "run run/checkpoint run/model run/optim run/program run/report " \
-      "runtime/autograd runtime/backend runtime/nn")
+      "run run/checkpoint run/config run/model run/optim run/program " \
+      "run/report runtime/autograd runtime/backend runtime/nn")
   Row("runtime/data", "run/config")
   Row("runtime/weights", "run/checkpoint run/model")
   Row("text/tokenizer", "")

@@ -65,7 +65,7 @@ class Trainer final : public ObservedRun {
 
   // `engine` and `model` outlive the trainer. ResourceExhausted: refused; the
   // message says why and what would help, `refused` (may be null) has the same
-  // as numbers.
+  // as numbers. FailedPrecondition: the engine has a trainer already.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       Engine* engine, Model* model, TrainerOptions options,
       std::optional<RefusedRun>* refused = nullptr);
@@ -160,6 +160,8 @@ class Trainer final : public ObservedRun {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;
   }
   const Parameters& parameters() const { return engine_->parameters(); }
+  const Engine& engine() const { return *engine_; }
+  const Optimizer& optimizer() const { return *options_.optimizer.rule; }
   // VisitModelState and the like take it; call Drain first.
   ChunkStore& store() { return *store_; }
   const ArenaStats& arena_stats() const { return arena_->stats(); }

@@ -75,6 +75,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
         "the model has no parameters: make its modules inside a ZeroInit scope "
         "of the trainer's engine");
   }
+  if (engine->parameters().front()->chunk.valid()) {
+    return absl::FailedPreconditionError(
+        "the engine's parameters lie in the chunks of another trainer, which "
+        "must go first: an engine has one at a time");
+  }
   CASTOR_RETURN_IF_ERROR(CheckRanksOf(options));
   options.shape.micro_batches /= options.ranks.world_size;
   engine->set_gpu_sizes(options.gpu_sizes);
