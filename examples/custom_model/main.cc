@@ -1,11 +1,11 @@
 // A model of your own in managed memory: layers of causal attention over bytes.
 //
 //   bazel run //examples/custom_model -- [TEXT_FILE]
+#include <castor/castor.h>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
-
-#include "runtime/castor.h"
 
 namespace {
 

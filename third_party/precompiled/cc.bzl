@@ -64,6 +64,11 @@ _JSON = [
     "//third_party:nlohmann_json",
 ]
 
+def _place():
+    """Where another workspace that uses this one has it; "" in this one itself."""
+    repository = native.repository_name()
+    return "" if repository == "@" else "external/%s/" % repository[1:]
+
 def _reads_json(deps):
     # No such target's dependencies are chosen by a select().
     for dep in deps if type(deps) == "list" else []:
@@ -129,7 +134,7 @@ def _with_headers(rule, precompiled, arguments, kind = None):
             headers = kind + "_json_headers"
         copts = [
             "-include",
-            "$(BINDIR)/third_party/precompiled/%s.h" % headers,
+            "$(BINDIR)/%sthird_party/precompiled/%s.h" % (_place(), headers),
         ] + _WARNINGS + copts
         deps = deps + ["//third_party/precompiled:" + headers]
     copts = copts + arguments.get("copts", [])
