@@ -27,6 +27,9 @@ script however it ends, and are deleted.
                       (./run.sh --set steps=5), compiled without optimisation,
                       and nothing else; as continuous integration does
                       (./test.sh)
+  --packages FOLDER   as root, tools/check_packages.sh of what tools/release.sh has
+                      made in FOLDER, in a system in which nothing is installed,
+                      and nothing else
   --mirror URL        Debian's packages, where apt's configuration knows none
   --keep FOLDER       makes the systems in FOLDER, or takes what an earlier call
                       has left there, and leaves them. In those, the set-up has
@@ -53,12 +56,13 @@ mirror=""
 keep=""
 disk_cache=""
 downloads=""
+packages=""
 quick=0
 cuda=0
 command=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --mirror | --keep | --disk-cache | --downloads)
+    --mirror | --keep | --disk-cache | --downloads | --packages)
       [[ $# -ge 2 ]] || die 2 "$1 wants a value; see --help"
       option="${1#--}"
       printf -v "${option//-/_}" '%s' "$2"
@@ -276,7 +280,12 @@ clone_into() {
   git -C "$1" checkout -q --detach "${kCommit}"
 }
 
-if [[ "${quick}" -eq 0 ]]; then
+if [[ -n "${packages}" ]]; then
+  [[ -e "${packages}/SHA256SUMS" ]] ||
+    die 2 "${packages} is no folder that tools/release.sh has made"
+  folders+=("$(readlink -f "${packages}")" /packages ro)
+fi
+if [[ "${quick}" -eq 0 && -z "${packages}" ]]; then
   make_system base
   set_up_system base
 fi
@@ -294,17 +303,24 @@ echo "check_release: $(git log -1 --format='%h %s' "${kCommit}") on" \
   "${release}, $(nproc) processors"
 [[ -z "${disk_cache}" ]] || echo "check_release: with Bazel's disk cache in" \
   "${disk_cache}, of $(du -sh "${disk_cache}" | cut -f 1)"
+if [[ -n "${packages}" ]]; then
+  tried "root: tools/check_packages.sh" \
+    in_system root sh -c "cd ${kClone} && tools/check_packages.sh /packages"
+  run_lines=()
+fi
 for line in "${run_lines[@]}"; do
   tried "root: ${line}" in_system root sh -c "cd ${kClone} && ${line}"
 done
-echo "check_release: the compiler's warnings in out/build.log:" \
-  "$(grep -c " warning: " "${work}/root${kClone}/out/build.log" || true)"
+[[ -n "${packages}" ]] ||
+  echo "check_release: the compiler's warnings in out/build.log:" \
+    "$(grep -c " warning: " "${work}/root${kClone}/out/build.log" || true)"
 
 finish() {
   echo "check_release: what was tried at ${kCommit:0:10}:"
   printf '  %s\n' "${results[@]}"
   exit "${failed}"
 }
+[[ -z "${packages}" ]] || finish
 if [[ "${quick}" -eq 1 ]]; then
   # What apt would not download any more need not be kept.
   [[ -z "${downloads}" ]] || in_system root apt-get -q autoclean >/dev/null || true

@@ -13,7 +13,7 @@ wanted=" "
 
 usage() {
   cat <<'END'
-usage: tools/setup.sh [--tests] [--cuda] [--torch] [--arm64]
+usage: tools/setup.sh [--tests] [--cuda] [--torch] [--release] [--arm64]
 
 Installs the Debian packages of tools/packages.txt that are missing, and the npm
 packages of viewer/package-lock.json.
@@ -24,6 +24,7 @@ packages of viewer/package-lock.json.
   --cuda    also cuBLAS and NCCL, into the folder .cuda, where the CUDA
             toolkit does not have them
   --torch   also those that the Python package is built with
+  --release also those that a release is made and tried with (tools/release.sh)
   --arm64   also the compiler for arm64, for tools/check_arm64.sh
 END
 }
@@ -169,7 +170,7 @@ $("${nvcc}" --version | tail -n 2 | head -n 1)"
 
 for argument in "$@"; do
   case "${argument}" in
-    --tests | --cuda | --torch | --arm64) wanted+="${argument#--} " ;;
+    --tests | --cuda | --torch | --release | --arm64) wanted+="${argument#--} " ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown argument '${argument}'; see tools/setup.sh --help" ;;
   esac
