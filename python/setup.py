@@ -70,7 +70,7 @@ def build_core() -> Path:
             "the core's build failed, as is said above",
             "tools/setup.sh --torch installs what it needs",
         )
-    return ROOT / "bazel-bin" / "python" / "core" / "libcastor_client.so"
+    return ROOT / "bazel-bin" / CORE_TARGET.lstrip("/").replace(":", "/")
 
 
 class Build(build_ext):

@@ -58,6 +58,8 @@ rm -f .venv/made_of
 quiet=(--quiet --disable-pip-version-check)
 echo "torch_env: installing ${packages[*]} and castor into .venv"
 .venv/bin/pip install "${quiet[@]}" "${packages[@]}" </dev/null
+# The package was named castor once, and an environment of then has it.
+.venv/bin/pip uninstall "${quiet[@]}" --yes castor </dev/null 2>/dev/null
 CASTOR_CORE_LIBRARY="${core}" .venv/bin/pip install "${quiet[@]}" --no-deps \
   --force-reinstall ./python </dev/null
 echo "${made_of}" >.venv/made_of

@@ -11,7 +11,7 @@ usage() {
 usage: tools/wheels.sh [--torch "MINOR ..."] [--python PYTHON] [--envs DIR]
                        [--test]
 
-Makes out/wheels/castor-*.whl, which holds one core, which links neither PyTorch
+Makes out/wheels/castor_train-*.whl, which holds one core, which links neither PyTorch
 nor MPI, and one shim for each minor version of PyTorch 2; "import castor" takes
 the shim of the PyTorch that it finds. What the core links of the system comes
 along; PyTorch's own libraries do not.
@@ -86,7 +86,7 @@ tools_env=out/wheels/tools
 }
 
 # The parts differ in their shims alone, and are one wheel in the end.
-rm -rf out/wheels/{parts,whole,packed} out/wheels/castor-*.whl
+rm -rf out/wheels/{parts,whole,packed} out/wheels/castor_train-*.whl
 mkdir -p out/wheels/{parts,packed}
 for minor in ${minors}; do
   env="${envs}/2_${minor}"
@@ -98,7 +98,7 @@ for minor in ${minors}; do
   echo "wheels: building the shim for torch 2.${minor}"
   CASTOR_CORE_LIBRARY="${core}" "${env}/bin/pip" wheel "${quiet[@]}" --no-deps \
     --wheel-dir "out/wheels/parts/2_${minor}" ./python
-  unzip -oq "out/wheels/parts/2_${minor}"/castor-*.whl -d out/wheels/whole
+  unzip -oq "out/wheels/parts/2_${minor}"/castor_train-*.whl -d out/wheels/whole
 done
 "${tools_env}/bin/python" -m wheel pack out/wheels/whole \
   --dest-dir out/wheels/packed >out/wheels/pack.log
@@ -108,12 +108,12 @@ for library in libtorch libtorch_cpu libtorch_python libtorch_cuda libc10 \
   exclude+=(--exclude "${library}.so")
 done
 PATH="${PWD}/${tools_env}/bin:${PATH}" "${tools_env}/bin/auditwheel" repair \
-  "${exclude[@]}" --wheel-dir out/wheels out/wheels/packed/castor-*.whl \
+  "${exclude[@]}" --wheel-dir out/wheels out/wheels/packed/castor_train-*.whl \
   >out/wheels/audit.log 2>&1 || {
   cat out/wheels/audit.log >&2
   die "auditwheel failed; its output is above"
 }
-wheel="$(compgen -G 'out/wheels/castor-*.whl')"
+wheel="$(compgen -G 'out/wheels/castor_train-*.whl')"
 echo "wheels: ${wheel}"
 [[ "${test}" == 1 ]] || exit 0
 
