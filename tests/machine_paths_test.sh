@@ -10,11 +10,13 @@ tree="$(mktemp -d "${TEST_TMPDIR:-/tmp}/paths.XXXXXX")"
 # folder, at the start of a path.
 readonly kPattern='(^|[^A-Za-z0-9_.)}/-])/((work|home|root|Users)/[A-Za-z0-9_.]|tmp/(castor|bz)(/|$))'
 
-# Prints the lines of text files that match; fails if there is none.
+# Prints the lines of text files that match; fails if there is none. (grep's own
+# status would be that of the last files alone: xargs calls it several times.)
 offenders() {
-  find "$1" \( -name .git -o -name node_modules -o -path "$1/out" -o \
-    -path "$1/examples/data" \) \
-    -prune -o -type f -print0 | xargs -0 -r grep -InE "${kPattern}" /dev/null
+  find "$1" \( -name .git -o -name node_modules -o -name .venv -o \
+    -name '.cuda*' -o -path "$1/out" -o -path "$1/examples/data" \) \
+    -prune -o -type f -print0 | xargs -0 -r grep -InE "${kPattern}" /dev/null |
+    grep .
 }
 
 failures=0

@@ -98,6 +98,7 @@ mapfile -t run_lines < <(sed -n 's/^RUN //p' Dockerfile)
 [[ ${#run_lines[@]} -gt 0 ]] || die 2 "the Dockerfile has no RUN line"
 [[ "${quick}" -eq 0 ]] || run_lines=("${run_lines[0]} --set steps=5")
 readonly kCommit="$(git rev-parse HEAD)"
+readonly kHomeOfRoot=/root  # in the systems that are made
 readonly kClone="$(sed -n 's/^WORKDIR //p' Dockerfile)"
 
 [[ -n "${mirror}" ]] || mirror="$(debian_repository Debian)"
@@ -155,7 +156,7 @@ if [[ -n "${downloads}" ]]; then
   exec {lock}>"${downloads}/lock"
   if flock -n "${lock}"; then
     folders+=("${downloads}/debian" /var/cache/apt/archives rw
-      "${downloads}/npm" /root/.npm rw)
+      "${downloads}/npm" "${kHomeOfRoot}/.npm" rw)
     debootstrap_cache=("--cache-dir=${downloads}/debian")
   else
     echo "check_release: another call uses ${downloads}; doing without"
