@@ -5,8 +5,9 @@
 // every implementation.
 //
 // Invariants:
-//  1. The device's memory is one block of exactly memory_bytes(); all that an
-//     operator reads or writes on the device lies in it.
+//  1. The device's memory is one block of exactly memory_bytes(), at an address
+//     that stays; all that an operator reads or writes on the device lies in
+//     it.
 //  2. Work on one stream runs in the order of queueing, and its effects are
 //     visible to work that waited on its fence.
 //  3. A stream keeps its first failure: later work on it is skipped (fences are
@@ -65,6 +66,13 @@ class Device {
   // The device's memory. Alignment of the base: 4096 bytes.
   virtual std::byte* memory() = 0;
   virtual int64_t memory_bytes() const = 0;
+
+  // Makes the memory `bytes` long: its end moves. Memory behind a nearer end
+  // goes back to the system, with what was in it; a farther end takes more.
+  // Call it while no work is queued. ResourceExhausted: the system has no room,
+  // or no address for it; nothing has changed then. Unimplemented: this device
+  // has the memory that it was opened with.
+  virtual absl::Status Resize(int64_t bytes) = 0;
 
   // Queues `work` on `stream` and returns at once. The fence is reached when
   // the work is over. `tag` goes to the observer.

@@ -18,6 +18,7 @@ class ForwardingDevice : public Device {
   absl::string_view name() const override { return device_->name(); }
   std::byte* memory() override { return device_->memory(); }
   int64_t memory_bytes() const override { return device_->memory_bytes(); }
+  absl::Status Resize(int64_t bytes) override { return device_->Resize(bytes); }
   Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
     return device_->Enqueue(stream, tag, std::move(work));
   }

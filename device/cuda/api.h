@@ -48,6 +48,17 @@ class Api {
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;
 
+  // Virtual memory: addresses, and memory of a GPU that is put behind them in
+  // pieces. Sizes and addresses are multiples of the granularity, in bytes.
+  // Unimplemented: this GPU, or its driver, has none.
+  virtual absl::StatusOr<int64_t> MappingGranularity(int device) = 0;
+  virtual absl::StatusOr<void*> ReserveAddresses(int64_t bytes) = 0;
+  virtual void FreeAddresses(void* at, int64_t bytes) = 0;
+  // Puts a piece of new memory there. UnmapMemory takes away pieces that
+  // MapMemory made, as they were made; nothing uses them any more.
+  virtual absl::Status MapMemory(int device, void* at, int64_t bytes) = 0;
+  virtual void UnmapMemory(void* at, int64_t bytes) = 0;
+
   // Allocates page-locked host memory; `on_gpu` is its address in kernels.
   virtual absl::StatusOr<void*> AllocatePinned(int64_t bytes,
                                                void** on_gpu) = 0;

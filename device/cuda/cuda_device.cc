@@ -87,34 +87,61 @@ absl::Status CudaDevice::Open() {
   }
   // The block comes after what the streams take, so that an arena that just
   // fits leaves room for them.
-  if (options_.memory_bytes > 0) {
-    auto memory = api_->Allocate(options_.memory_bytes);
-    if (memory.ok() &&
-        reinterpret_cast<uintptr_t>(*memory) % kBaseAlignment != 0) {
-      // Small blocks may lie anywhere.
-      api_->Free(*memory);
-      memory = api_->Allocate(options_.memory_bytes + kBaseAlignment);
-    }
-    if (!memory.ok()) {
-      int64_t free_bytes = 0, total_bytes = 0;
-      CASTOR_RETURN_IF_ERROR(api_->MemoryInfo(&free_bytes, &total_bytes));
-      if (!absl::IsResourceExhausted(memory.status())) return memory.status();
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no room for a block of ", FormatBytes(options_.memory_bytes), " (",
-          options_.memory_bytes, " bytes) on the ", properties_.name, ": free ",
-          FormatBytes(free_bytes), " of ", FormatBytes(total_bytes),
-          "; lower memory.device_memory or stop what else uses the GPU"));
-    }
-    allocation_ = *memory;
-    memory_ = reinterpret_cast<std::byte*>(
-        RoundUp(reinterpret_cast<int64_t>(allocation_), kBaseAlignment));
+  const absl::Status memory = OpenMemory();
+  if (absl::IsResourceExhausted(memory)) {
+    int64_t free_bytes = 0, total_bytes = 0;
+    CASTOR_RETURN_IF_ERROR(api_->MemoryInfo(&free_bytes, &total_bytes));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room for a block of ", FormatBytes(options_.memory_bytes), " (",
+        options_.memory_bytes, " bytes) on the ", properties_.name, ": free ",
+        FormatBytes(free_bytes), " of ", FormatBytes(total_bytes),
+        "; lower memory.device_memory or stop what else uses the GPU"));
   }
+  CASTOR_RETURN_IF_ERROR(memory);
   host_compute_pool_ =
       std::make_unique<ThreadPool>(options_.host_compute_threads);
   CASTOR_RETURN_IF_ERROR(host_compute_pool_->status());
   CASTOR_ASSIGN_OR_RETURN(finisher_, StartThread("the end of the GPU's work",
                                                  [this] { FinisherLoop(); }));
   return StartStreams();
+}
+
+absl::Status CudaDevice::OpenMemory() {
+  memory_bytes_ = options_.memory_bytes;
+  if (memory_bytes_ == 0) return absl::OkStatus();
+  auto mapped = cuda::MappedMemory::Create(
+      api_, options_.ordinal, memory_bytes_, properties_.memory_bytes);
+  if (mapped.ok()) {
+    mapped_ = *std::move(mapped);
+    memory_ = mapped_->begin();
+    return absl::OkStatus();
+  }
+  if (absl::IsResourceExhausted(mapped.status())) return mapped.status();
+  auto memory = api_->Allocate(memory_bytes_);
+  if (memory.ok() &&
+      reinterpret_cast<uintptr_t>(*memory) % kBaseAlignment != 0) {
+    // Small blocks may lie anywhere.
+    api_->Free(*memory);
+    memory = api_->Allocate(memory_bytes_ + kBaseAlignment);
+  }
+  CASTOR_RETURN_IF_ERROR(memory.status());
+  allocation_ = *memory;
+  memory_ = reinterpret_cast<std::byte*>(
+      RoundUp(reinterpret_cast<int64_t>(allocation_), kBaseAlignment));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Resize(int64_t bytes) {
+  if (mapped_ == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the memory of the ", properties_.name,
+        " keeps the size that it was opened with: save, and resume with "
+        "another memory.device_memory"));
+  }
+  CASTOR_RETURN_IF_ERROR(api_->UseDevice(options_.ordinal));
+  CASTOR_RETURN_IF_ERROR(mapped_->Resize(bytes));
+  memory_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 CudaDevice::~CudaDevice() {
@@ -129,6 +156,7 @@ CudaDevice::~CudaDevice() {
   }
   (void)api_->UseDevice(options_.ordinal);
   for (auto& lane : lanes_) lane.reset();
+  mapped_.reset();
   if (allocation_ != nullptr) api_->Free(allocation_);
 }
 
@@ -422,7 +450,7 @@ void CudaDevice::Spoil(const absl::Status& why) {
 
 bool CudaDevice::OnDevice(const void* data) const {
   const auto* const at = static_cast<const std::byte*>(data);
-  return memory_ <= at && at < memory_ + options_.memory_bytes;
+  return memory_ <= at && at < memory_ + memory_bytes_;
 }
 
 absl::Status CudaDevice::PinHost(void* data, int64_t bytes) {

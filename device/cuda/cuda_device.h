@@ -83,6 +83,7 @@
 #include "absl/status/statusor.h"
 #include "device/cuda/api.h"
 #include "device/cuda/lane.h"
+#include "device/cuda/mapped_memory.h"
 #include "device/streamed_device.h"
 
 namespace castor {
@@ -119,7 +120,8 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
 
   absl::string_view name() const override { return "cuda"; }
   std::byte* memory() override { return memory_; }
-  int64_t memory_bytes() const override { return options_.memory_bytes; }
+  int64_t memory_bytes() const override { return memory_bytes_; }
+  absl::Status Resize(int64_t bytes) override;
 
   HostPinner* host_pinner() override { return this; }
 
@@ -134,6 +136,7 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   CudaDevice(cuda::Api* api, const CudaDeviceOptions& options)
       : api_(api), options_(options) {}
   absl::Status Open();
+  absl::Status OpenMemory();
 
   // Binds to the GPU's NUMA node, then registers with CUDA.
   absl::Status PinHost(void* data, int64_t bytes) override;
@@ -164,8 +167,11 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   cuda::Api* const api_;
   const CudaDeviceOptions options_;
   cuda::GpuProperties properties_;
+  // The block: with virtual memory, or else as one allocation.
+  std::unique_ptr<cuda::MappedMemory> mapped_;
   void* allocation_ = nullptr;
   std::byte* memory_ = nullptr;
+  int64_t memory_bytes_ = 0;
   ThreadPool launch_pool_{1};  // of works on the GPU's streams: no threads
   std::unique_ptr<ThreadPool> host_compute_pool_;
   std::unique_ptr<ThreadPool> copiers_;  // of the lanes' rings

@@ -462,5 +462,43 @@ TEST_F(CudaDeviceTest, TellsTimesOfTheGpuOnTheHostsClock) {
   }
 }
 
+TEST_F(CudaDeviceTest, ResizesByPiecesOfVirtualMemory) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  Open({.memory_bytes = 40 * kMiB}, {.memory_bytes = 64 * kMiB});
+  std::byte* const memory = device_->memory();
+  const auto free_bytes = [&] {
+    int64_t free = 0, total = 0;
+    EXPECT_TRUE(api_->MemoryInfo(&free, &total).ok());
+    return free;
+  };
+  EXPECT_EQ(free_bytes(), 24 * kMiB);
+  std::vector<char> sent(20 * kMiB), got(20 * kMiB);
+  for (size_t i = 0; i < sent.size(); ++i) {
+    sent[i] = static_cast<char>(i * 2654435761u >> 13);
+  }
+  device_->Copy(StreamId::kHostToDevice, 0, memory, sent.data(), 20 * kMiB);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  // The piece in which the new end lies stays.
+  ASSERT_TRUE(device_->Resize(20 * kMiB).ok());
+  EXPECT_EQ(device_->memory_bytes(), 20 * kMiB);
+  EXPECT_EQ(free_bytes(), 32 * kMiB);
+  // The GPU has not as much, and nothing has changed.
+  EXPECT_TRUE(absl::IsResourceExhausted(device_->Resize(65 * kMiB)));
+  EXPECT_EQ(device_->memory_bytes(), 20 * kMiB);
+  EXPECT_EQ(free_bytes(), 32 * kMiB);
+  ASSERT_TRUE(device_->Resize(60 * kMiB + 1).ok());
+  EXPECT_EQ(device_->memory(), memory);
+  device_->Fill(StreamId::kCompute, 0, memory + 60 * kMiB, 7, 1);
+  device_->Copy(StreamId::kDeviceToHost, 0, got.data(), memory, 20 * kMiB);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  EXPECT_EQ(got, sent);
+}
+
+TEST_F(CudaDeviceTest, KeepsItsSizeWhereTheGpuHasNoVirtualMemory) {
+  Open({.memory_bytes = 1 << 20}, {.mapping_granularity = 0});
+  EXPECT_TRUE(absl::IsUnimplemented(device_->Resize(1 << 19)));
+  EXPECT_EQ(device_->memory_bytes(), 1 << 20);
+}
+
 }  // namespace
 }  // namespace castor

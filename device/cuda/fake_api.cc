@@ -151,6 +151,48 @@ void FakeApi::Free(void* memory) {
   --live_;
 }
 
+absl::StatusOr<int64_t> FakeApi::MappingGranularity(int) {
+  if (options_.mapping_granularity > 0) return options_.mapping_granularity;
+  return absl::UnimplementedError("the fake GPU has no virtual memory");
+}
+
+absl::StatusOr<void*> FakeApi::ReserveAddresses(int64_t bytes) {
+  ++live_;
+  return ReserveGuarded(bytes);
+}
+
+void FakeApi::FreeAddresses(void* at, int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto piece = mapped_.lower_bound(at);
+  CASTOR_CHECK(piece == mapped_.end() ||
+               piece->first >= static_cast<char*>(at) + bytes);
+  FreeGuarded(at, bytes);
+  --live_;
+}
+
+absl::Status FakeApi::MapMemory(int, void* at, int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CASTOR_CHECK(bytes % options_.mapping_granularity == 0);
+  if (bytes > options_.memory_bytes - used_bytes_) {
+    return absl::ResourceExhaustedError("out of memory (2)");
+  }
+  MapGuarded(at, bytes);
+  CASTOR_CHECK(mapped_.emplace(at, bytes).second);
+  used_bytes_ += bytes;
+  ++live_;
+  return absl::OkStatus();
+}
+
+void FakeApi::UnmapMemory(void* at, int64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto piece = mapped_.find(at);
+  CASTOR_CHECK(piece != mapped_.end() && piece->second == bytes);
+  UnmapGuarded(at, bytes);
+  mapped_.erase(piece);
+  used_bytes_ -= bytes;
+  --live_;
+}
+
 void FakeApi::FreeAll() {
   while (!allocations_.empty()) Free(allocations_.begin()->first);
 }

@@ -35,6 +35,8 @@ struct FakeApiOptions {
   // other thread that calls the driver, until the stream has run one. 0: any
   // number.
   int64_t queue_limit = 0;
+  // Pieces of virtual memory are multiples of it; 0: the GPU has none.
+  int64_t mapping_granularity = 4096;
 };
 
 class FakeApi final : public Api {
@@ -69,6 +71,11 @@ class FakeApi final : public Api {
   absl::Status MemoryInfo(int64_t* free_bytes, int64_t* total_bytes) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* memory) override;
+  absl::StatusOr<int64_t> MappingGranularity(int device) override;
+  absl::StatusOr<void*> ReserveAddresses(int64_t bytes) override;
+  void FreeAddresses(void* at, int64_t bytes) override;
+  absl::Status MapMemory(int device, void* at, int64_t bytes) override;
+  void UnmapMemory(void* at, int64_t bytes) override;
   absl::StatusOr<void*> AllocatePinned(int64_t bytes, void** on_gpu) override;
   void FreePinned(void* memory) override;
   absl::Status RegisterHost(void* memory, int64_t bytes) override;
@@ -112,6 +119,7 @@ class FakeApi final : public Api {
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, int64_t> ranges_;
   std::map<void*, int64_t> allocations_;
+  std::map<void*, int64_t> mapped_;  // pieces
   std::map<void*, int64_t> pinned_;
   int64_t used_bytes_ = 0;
   int64_t pinned_bytes_ = 0;

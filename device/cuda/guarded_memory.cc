@@ -60,6 +60,14 @@ void Protect(Range& range, int protection) {
                         range.end.load() - begin, protection) == 0);
 }
 
+// The range whose memory ends there; the mutex is held.
+Range& EndingAt(uintptr_t end) {
+  for (Range& range : All().ranges) {
+    if (range.end.load() == end && end != 0) return range;
+  }
+  CASTOR_CHECK(false);  // Memory comes at its end, and goes there.
+}
+
 void ProtectAll(int protection) {
   if (!kMemoryIsGuarded) return;
   for (Range& range : All().ranges) {
@@ -70,10 +78,15 @@ void ProtectAll(int protection) {
 }  // namespace
 
 void* AllocateGuarded(int64_t bytes) {
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory = ReserveGuarded(bytes);
+  MapGuarded(memory, bytes);
+  return memory;
+}
+
+void* ReserveGuarded(int64_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CASTOR_CHECK(memory != MAP_FAILED);
-  std::memset(memory, 0xff, bytes);
   Guarded& all = All();
   const std::lock_guard<std::mutex> lock(all.mutex);
   static const bool handled = [&] {
@@ -86,12 +99,30 @@ void* AllocateGuarded(int64_t bytes) {
   for (Range& range : all.ranges) {
     if (range.end.load() != 0) continue;
     range.begin.store(reinterpret_cast<uintptr_t>(memory));
-    range.end.store(reinterpret_cast<uintptr_t>(memory) + bytes);
-    if (kMemoryIsGuarded && all.open == 0) Protect(range, PROT_NONE);
+    range.end.store(reinterpret_cast<uintptr_t>(memory));
     return memory;
   }
   CASTOR_CHECK(false);  // More fake GPUs than any test has.
   return nullptr;
+}
+
+void MapGuarded(void* at, int64_t bytes) {
+  Guarded& all = All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Range& range = EndingAt(reinterpret_cast<uintptr_t>(at));
+  CASTOR_CHECK(mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0);
+  std::memset(at, 0xff, bytes);
+  range.end.store(reinterpret_cast<uintptr_t>(at) + bytes);
+  if (kMemoryIsGuarded && all.open == 0) Protect(range, PROT_NONE);
+}
+
+void UnmapGuarded(void* at, int64_t bytes) {
+  Guarded& all = All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Range& range = EndingAt(reinterpret_cast<uintptr_t>(at) + bytes);
+  range.end.store(reinterpret_cast<uintptr_t>(at));
+  CASTOR_CHECK(madvise(at, bytes, MADV_DONTNEED) == 0);
+  CASTOR_CHECK(mprotect(at, bytes, PROT_NONE) == 0);
 }
 
 void FreeGuarded(void* memory, int64_t bytes) {

@@ -20,6 +20,12 @@ inline constexpr bool kMemoryIsGuarded = !CASTOR_THREAD_SANITIZER;
 // AllocateGuarded returns whole pages, full of garbage and closed.
 void* AllocateGuarded(int64_t bytes);
 void FreeGuarded(void* memory, int64_t bytes);
+// Addresses with no memory, which nobody can touch. They get some from their
+// begin on, whole pages with garbage, and lose some from its end on.
+// FreeGuarded frees them, too.
+void* ReserveGuarded(int64_t bytes);
+void MapGuarded(void* at, int64_t bytes);
+void UnmapGuarded(void* at, int64_t bytes);
 
 // Opens all of the process's guarded memory while any such object is open. Each
 // thread has an object of its own; threads may use theirs concurrently.

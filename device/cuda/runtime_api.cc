@@ -1,6 +1,8 @@
 #include "device/cuda/runtime_api.h"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 #define CASTOR_NVTX 1
@@ -40,6 +42,58 @@ absl::Status Map(cudaError_t error, const char* call) {
     default:
       return absl::InternalError(text);
   }
+}
+
+absl::Status Map(CUresult error, const char* call) {
+  if (error == CUDA_SUCCESS) return absl::OkStatus();
+  const std::string text =
+      absl::StrCat(call, ": CUDA driver error ", static_cast<int>(error));
+  return error == CUDA_ERROR_OUT_OF_MEMORY ? absl::ResourceExhaustedError(text)
+                                           : absl::InternalError(text);
+}
+
+// The driver's functions for virtual memory, which CUDA's runtime lacks. They
+// are looked up in the driver's library, which programs are not linked to.
+struct VirtualMemory {
+  VirtualMemory() {
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return;
+    Find("cuMemGetAllocationGranularity", get_granularity);
+    Find("cuMemAddressReserve", reserve);
+    Find("cuMemAddressFree", free_addresses);
+    Find("cuMemCreate", create);
+    Find("cuMemRelease", release);
+    Find("cuMemMap", map);
+    Find("cuMemSetAccess", set_access);
+    Find("cuMemUnmap", unmap);
+  }
+  bool found() const { return library != nullptr && !lacks; }
+
+  template <class Function>
+  void Find(const char* name, Function*& function) {
+    function = reinterpret_cast<Function*>(dlsym(library, name));
+    lacks |= function == nullptr;
+  }
+
+  void* library = nullptr;
+  bool lacks = false;
+  decltype(cuMemGetAllocationGranularity)* get_granularity = nullptr;
+  decltype(cuMemAddressReserve)* reserve = nullptr;
+  decltype(cuMemAddressFree)* free_addresses = nullptr;
+  decltype(cuMemCreate)* create = nullptr;
+  decltype(cuMemRelease)* release = nullptr;
+  decltype(cuMemMap)* map = nullptr;
+  decltype(cuMemSetAccess)* set_access = nullptr;
+  decltype(cuMemUnmap)* unmap = nullptr;
+};
+
+CUmemAllocationProp PropertiesOf(int device) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
 }
 
 #define CASTOR_CUDA(call, ...) Map(call(__VA_ARGS__), #call)
@@ -117,6 +171,58 @@ class Runtime final : public Api {
     return memory;
   }
   void Free(void* memory) override { (void)cudaFree(memory); }
+
+  absl::StatusOr<int64_t> MappingGranularity(int device) override {
+    if (!driver_.found()) {
+      return absl::UnimplementedError(
+          "NVIDIA's driver here has no virtual memory");
+    }
+    const CUmemAllocationProp properties = PropertiesOf(device);
+    size_t bytes = 0;
+    const CUresult error = driver_.get_granularity(
+        &bytes, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (error != CUDA_SUCCESS) {
+      return absl::UnimplementedError(absl::StrCat(
+          "this GPU has no virtual memory (", static_cast<int>(error), ")"));
+    }
+    return static_cast<int64_t>(bytes);
+  }
+  absl::StatusOr<void*> ReserveAddresses(int64_t bytes) override {
+    CUdeviceptr at = 0;
+    const absl::Status status =
+        Map(driver_.reserve(&at, static_cast<size_t>(bytes), 0, 0, 0),
+            "cuMemAddressReserve");
+    if (!status.ok()) return status;
+    return reinterpret_cast<void*>(at);
+  }
+  void FreeAddresses(void* at, int64_t bytes) override {
+    (void)driver_.free_addresses(reinterpret_cast<CUdeviceptr>(at),
+                                 static_cast<size_t>(bytes));
+  }
+  absl::Status MapMemory(int device, void* at, int64_t bytes) override {
+    const CUmemAllocationProp properties = PropertiesOf(device);
+    const auto address = reinterpret_cast<CUdeviceptr>(at);
+    const auto size = static_cast<size_t>(bytes);
+    CUmemGenericAllocationHandle piece = 0;
+    absl::Status status =
+        Map(driver_.create(&piece, size, &properties, 0), "cuMemCreate");
+    if (!status.ok()) return status;
+    status = Map(driver_.map(address, size, 0, piece, 0), "cuMemMap");
+    // The mapping holds it from now on.
+    (void)driver_.release(piece);
+    if (!status.ok()) return status;
+    const CUmemAccessDesc access = {
+        .location = properties.location,
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    status =
+        Map(driver_.set_access(address, size, &access, 1), "cuMemSetAccess");
+    if (!status.ok()) UnmapMemory(at, bytes);
+    return status;
+  }
+  void UnmapMemory(void* at, int64_t bytes) override {
+    (void)driver_.unmap(reinterpret_cast<CUdeviceptr>(at),
+                        static_cast<size_t>(bytes));
+  }
 
   absl::StatusOr<void*> AllocatePinned(int64_t bytes, void** on_gpu) override {
     void* memory = nullptr;
@@ -213,6 +319,9 @@ class Runtime final : public Api {
     return CASTOR_CUDA(cudaMemsetAsync, dst, value, static_cast<size_t>(bytes),
                        Of(stream));
   }
+
+ private:
+  const VirtualMemory driver_;
 };
 
 }  // namespace

@@ -69,13 +69,21 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
         absl::StrCat("host device: a bus of ", options.bus_bytes_per_s,
                      " bytes/s; give a positive speed, or 0 for no limit"));
   }
-  // The block, then one page that may not be touched: a write past the end of
-  // device memory (beyond its last page) is a fault, not a quiet success.
   const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t usable = std::max(page, RoundUp(options.memory_bytes, page));
-  const int64_t mapped = usable + page;
-  void* const block = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int64_t least = RoundUp(options.memory_bytes, page) + page;
+  int64_t mapped = std::max(
+      least,
+      RoundUp(std::min(options.most_memory_bytes, kUnlimitedBytes / 2), page) +
+          page);
+  const auto map = [&mapped] {
+    return mmap(nullptr, mapped, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  };
+  void* block = map();
+  if (block == MAP_FAILED && mapped > least) {
+    mapped = least;
+    block = map();
+  }
   if (block == MAP_FAILED) {
     const int error = errno;
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -84,21 +92,50 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
         " bytes): ", std::strerror(error),
         "; lower memory.device_memory or raise the process's address limit"));
   }
-  std::byte* const memory = static_cast<std::byte*>(block);
-  // A mapping more, of which the system allows so many.
-  if (mprotect(memory + usable, page, PROT_NONE) != 0) {
-    const int error = errno;
-    munmap(block, mapped);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("host device: no page can be closed behind a block of ",
-                     options.memory_bytes, " bytes: ", std::strerror(error),
-                     "; raise vm.max_map_count"));
-  }
-  // Fewer page faults and TLB misses; no matter if the kernel declines.
-  madvise(memory, usable, MADV_HUGEPAGE);
-  std::unique_ptr<HostDevice> device(new HostDevice(options, memory, mapped));
+  std::unique_ptr<HostDevice> device(
+      new HostDevice(options, static_cast<std::byte*>(block), mapped));
+  CASTOR_RETURN_IF_ERROR(
+      Annotate("host device", device->Resize(options.memory_bytes)));
   CASTOR_RETURN_IF_ERROR(Annotate("host device", device->StartWorkers()));
   return device;
+}
+
+absl::Status HostDevice::Resize(int64_t bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  if (bytes < 0 || bytes > mapped_bytes_ - page) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no addresses for a block of ", bytes,
+                     " bytes: ", mapped_bytes_ - page, " are kept for it"));
+  }
+  const int64_t open_bytes = RoundUp(bytes, page);
+  if (open_bytes > open_bytes_) CASTOR_RETURN_IF_ERROR(OpenPages(open_bytes));
+  if (open_bytes < open_bytes_) {
+    std::byte* const end = memory_ + open_bytes;
+    // Memory goes back first: that works always. A mapping more, of which the
+    // system allows so many, may be none too many: then the pages stay open.
+    madvise(end, open_bytes_ - open_bytes, MADV_DONTNEED);
+    if (mprotect(end, open_bytes_ - open_bytes, PROT_NONE) == 0) {
+      open_bytes_ = open_bytes;
+    }
+  }
+  memory_bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status HostDevice::OpenPages(int64_t bytes) {
+  if (mprotect(memory_ + open_bytes_, bytes - open_bytes_,
+               PROT_READ | PROT_WRITE) != 0) {
+    const int error = errno;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system has no ", FormatBytes(bytes), " (", bytes,
+                     " bytes) for the block: ", std::strerror(error),
+                     "; lower memory.device_memory, or raise vm.max_map_count "
+                     "where the machine has the memory"));
+  }
+  open_bytes_ = bytes;
+  // Fewer page faults and TLB misses; no matter if the kernel declines.
+  madvise(memory_, open_bytes_, MADV_HUGEPAGE);
+  return absl::OkStatus();
 }
 
 absl::Status HostDevice::StartWorkers() {

@@ -16,6 +16,11 @@
 // wake-ups do not add up and a row of copies runs at the bus's speed, not below
 // it.
 //
+// Memory. Pages are the system's until they are touched. Behind the memory's
+// end, up to the end of the addresses that are kept for it, all pages are
+// closed: a write past the end (beyond its last page) is a fault, not a quiet
+// success.
+//
 // Cost: queueing a piece of work, running it and reaching its fence takes a few
 // microseconds in all when the worker is awake (see //benchmarks:device_bench).
 #ifndef CASTOR_DEVICE_HOST_HOST_DEVICE_H_
@@ -35,6 +40,9 @@ struct HostDeviceOptions {
   // The block's size; 0 is allowed, kUnlimitedBytes is not: an unlimited budget
   // must be turned into a size first.
   int64_t memory_bytes = 0;
+  // What it may be resized to, for which addresses are kept free as far as the
+  // process may have so many; less than memory_bytes: that.
+  int64_t most_memory_bytes = 0;
   int compute_threads = 1;
   int host_compute_threads = 1;
   double bus_bytes_per_s = 0;  // per direction; 0: no limit
@@ -56,7 +64,8 @@ class HostDevice final : public StreamedDevice {
 
   absl::string_view name() const override { return "host"; }
   std::byte* memory() override { return memory_; }
-  int64_t memory_bytes() const override { return options_.memory_bytes; }
+  int64_t memory_bytes() const override { return memory_bytes_; }
+  absl::Status Resize(int64_t bytes) override;
 
  private:
   // The state of a stream's thread between its items.
@@ -69,6 +78,8 @@ class HostDevice final : public StreamedDevice {
   HostDevice(const HostDeviceOptions& options, std::byte* memory,
              int64_t mapped_bytes)
       : options_(options), memory_(memory), mapped_bytes_(mapped_bytes) {}
+  // Opens the pages of the first `bytes`, from the end of what is open on.
+  absl::Status OpenPages(int64_t bytes);
   absl::Status StartWorkers();
 
   void Handle(StreamId stream, StreamItem& item, int64_t count) override;
@@ -78,7 +89,9 @@ class HostDevice final : public StreamedDevice {
 
   const HostDeviceOptions options_;
   std::byte* const memory_;
-  const int64_t mapped_bytes_;
+  const int64_t mapped_bytes_;  // of addresses; the last page stays closed
+  int64_t open_bytes_ = 0;      // whole pages that may be touched
+  int64_t memory_bytes_ = 0;
   std::array<std::unique_ptr<Worker>, kNumStreams> workers_;
 };
 

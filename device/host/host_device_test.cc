@@ -1,8 +1,10 @@
 #include "device/host/host_device.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 
@@ -70,6 +72,44 @@ TEST(HostDevice, TakesPagesOnlyAsTheyAreTouched) {
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ((*device)->memory_bytes(), kBytes);
   (*device)->memory()[kBytes - 1] = std::byte{1};
+}
+
+int64_t ResidentBytes() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(HostDevice, GivesTheSystemBackWhatItIsResizedTo) {
+  constexpr int64_t kLarge = int64_t{64} << 20;
+  constexpr int64_t kSmall = (int64_t{4} << 20) + 1;
+  auto made = HostDevice::Create(
+      {.memory_bytes = kLarge, .most_memory_bytes = 2 * kLarge});
+  ASSERT_TRUE(made.ok()) << made.status();
+  HostDevice& device = **made;
+  std::byte* const memory = device.memory();
+  std::memset(memory, 1, kLarge);
+  const int64_t before = ResidentBytes();
+  ASSERT_TRUE(device.Resize(kSmall).ok());
+  EXPECT_EQ(device.memory_bytes(), kSmall);
+  EXPECT_LT(ResidentBytes(), before - kLarge / 8 * 7);
+  // Nobody can read behind its last page.
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  EXPECT_EQ(write(pipe_ends[1], memory + kSmall - 1, 1), 1);
+  EXPECT_EQ(write(pipe_ends[1], memory + kSmall + sysconf(_SC_PAGESIZE), 1),
+            -1);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  ASSERT_TRUE(device.Resize(2 * kLarge).ok());
+  EXPECT_EQ(device.memory(), memory);
+  // What stayed is there, what went is not.
+  EXPECT_EQ(memory[kSmall - 1], std::byte{1});
+  EXPECT_EQ(memory[kLarge - 1], std::byte{0});
+  std::memset(memory, 2, 2 * kLarge);
+  EXPECT_GT(ResidentBytes(), before);
+  EXPECT_TRUE(absl::IsResourceExhausted(device.Resize(3 * kLarge)));
+  EXPECT_EQ(device.memory_bytes(), 2 * kLarge);
 }
 
 TEST(HostDevice, MayHaveNoMemory) {

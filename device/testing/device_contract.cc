@@ -72,6 +72,26 @@ TEST_P(DeviceContract, MemoryIsOneAlignedBlockOfExactlyTheSizeAsked) {
   EXPECT_EQ(got[1], 'z');
 }
 
+TEST_P(DeviceContract, ResizesAtItsEnd) {
+  constexpr int64_t kHalf = kContractMemoryBytes / 2;
+  std::byte* const memory = device_->memory();
+  std::vector<char> sent(kHalf, 'c'), got(kHalf);
+  device_->Copy(StreamId::kHostToDevice, 0, memory, sent.data(), kHalf);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  const absl::Status resized = device_->Resize(kHalf);
+  if (absl::IsUnimplemented(resized)) {
+    GTEST_SKIP() << "SKIPPED: " << resized.message();
+  }
+  ASSERT_TRUE(resized.ok()) << resized;
+  EXPECT_EQ(device_->memory_bytes(), kHalf);
+  ASSERT_TRUE(device_->Resize(kContractMemoryBytes).ok());
+  EXPECT_EQ(device_->memory(), memory);
+  device_->Fill(StreamId::kCompute, 0, memory + kHalf, 1, kHalf);
+  device_->Copy(StreamId::kDeviceToHost, 0, got.data(), memory, kHalf);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  EXPECT_EQ(got, sent);
+}
+
 TEST_P(DeviceContract, StreamRunsItsWorkInOrder) {
   for (StreamId stream : kStreams) {
     std::vector<int> order;  // touched by that one stream alone

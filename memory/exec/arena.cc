@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/addresses/compaction.h"
 #include "memory/plan/plan.h"
@@ -35,7 +36,8 @@ Arena::Arena(Device* device, const ArenaOptions& options)
       options_(options),
       memory_(device->memory()),
       capacity_bytes_(device->memory_bytes() / kBlockAlignment *
-                      kBlockAlignment) {
+                      kBlockAlignment),
+      most_capacity_bytes_(capacity_bytes_) {
   if (capacity_bytes_ == 0) return;
   Give(0, capacity_bytes_,
        options_.scribble_freed ? Scribble(0, capacity_bytes_, Fence())
@@ -182,6 +184,37 @@ void Arena::ShrinkTop(int64_t bytes, const Fence& last_use) {
   AccountActivations(-less);
   Give(begin, less,
        options_.scribble_freed ? Scribble(begin, less, last_use) : last_use);
+}
+
+absl::Status Arena::Resize(int64_t bytes) {
+  const int64_t before = capacity_bytes_;
+  const int64_t after = bytes / kBlockAlignment * kBlockAlignment;
+  if (top_bytes_ > 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device memory: its end cannot move, since a client has the last ",
+        top_bytes_, " bytes"));
+  }
+  if (after < stats_.used_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("device memory: ", stats_.used_bytes,
+                     " bytes are in use, more than ", bytes));
+  }
+  if (!blocks_.empty()) {
+    const Block& last = slots_[blocks_.rbegin()->second];
+    if (last.offset + last.bytes > after) MoveDown();
+  }
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(device_->NowAll()));
+  CASTOR_RETURN_IF_ERROR(device_->Resize(bytes));
+  if (after < before) Take(after, before - after);
+  capacity_bytes_ = after;
+  most_capacity_bytes_ = std::max(most_capacity_bytes_, after);
+  stats_.peak_in_budget = stats_.used_bytes;
+  if (after > before) {
+    Give(before, after - before,
+         options_.scribble_freed ? Scribble(before, after - before, Fence())
+                                 : Fence());
+  }
+  return absl::OkStatus();
 }
 
 void Arena::MoveDown() {
@@ -345,6 +378,7 @@ void Arena::AccountActivations(int64_t bytes) {
 }
 
 void Arena::UpdatePeaks() {
+  stats_.peak_in_budget = std::max(stats_.peak_in_budget, stats_.used_bytes);
   if (stats_.used_bytes > stats_.peak_bytes) {
     stats_.peak_bytes = stats_.used_bytes;
     stats_.used_at_peak = stats_.used;
@@ -399,10 +433,14 @@ absl::Status Arena::CheckConsistency() const {
     return broken("in use: ", used.ToString(),
                   "; counted: ", stats_.used.ToString());
   }
-  if (stats_.peak_bytes < used_sum || stats_.peak_bytes > capacity_bytes_ ||
+  if (stats_.peak_in_budget < used_sum ||
+      stats_.peak_in_budget > capacity_bytes_ ||
+      stats_.peak_bytes < stats_.peak_in_budget ||
+      stats_.peak_bytes > most_capacity_bytes_ ||
       stats_.used_at_peak.Sum() != stats_.peak_bytes) {
-    return broken("peak ", stats_.peak_bytes, " with ", used_sum, " of ",
-                  capacity_bytes_, " in use");
+    return broken("peak ", stats_.peak_bytes, ", ", stats_.peak_in_budget,
+                  " in this budget, with ", used_sum, " of ", capacity_bytes_,
+                  " in use");
   }
   if (slots_.size() - empty_slots_.size() != blocks_.size()) {
     return broken(slots_.size(), " slots, ", empty_slots_.size(), " empty, ",

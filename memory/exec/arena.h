@@ -37,6 +37,8 @@
 // another framework's on a GPU. The arena's blocks lie below it, and move down
 // when it grows. It counts against the budget as a claim does.
 //
+// The memory can be resized: it then ends elsewhere, and the budget with it.
+//
 // A *held* block is not moved, since somebody keeps its address. Nothing is
 // allocated while a block is held.
 //
@@ -94,6 +96,7 @@ struct ArenaStats {
   BytesByCategory used_at_peak;  // when peak_bytes was first reached
   int64_t used_bytes = 0;        // sum of `used`
   int64_t peak_bytes = 0;        // since the arena was made
+  int64_t peak_in_budget = 0;    // since the memory was last resized
   int64_t transient_bytes = 0;   // of IsTransient categories, now
   int64_t compactions = 0;       // allocations for which blocks moved
   int64_t moved_bytes = 0;
@@ -141,6 +144,13 @@ class Arena {
   int64_t top_bytes() const { return top_bytes_; }
   // Moves blocks so that all free bytes lie below the top. None may be held.
   void MoveDown();
+
+  // Makes the device's memory `bytes` long (Device::Resize). Blocks that lie
+  // behind a nearer end move down first. Blocks until all work is over. None
+  // may be held. ResourceExhausted: more is in use, or the device has no room.
+  // FailedPrecondition: the end is lent (the top). Nothing but places of blocks
+  // has changed then.
+  absl::Status Resize(int64_t bytes);
 
   void Hold(BlockId block) { Get(block).held = true; }
   void LetGo(BlockId block) { Get(block).held = false; }
@@ -220,7 +230,8 @@ class Arena {
   Device* const device_;
   ArenaOptions options_;
   std::byte* const memory_;
-  const int64_t capacity_bytes_;
+  int64_t capacity_bytes_;
+  int64_t most_capacity_bytes_;  // so far
   int64_t claimed_bytes_ = 0;
   int64_t top_bytes_ = 0;
   ArenaStats stats_;

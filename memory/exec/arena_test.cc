@@ -404,5 +404,50 @@ TEST_F(ArenaTest, CountsWhatIsClaimedElsewhere) {
   EXPECT_EQ(arena_->stats().peak_bytes, 7 * kUnit + 1);
 }
 
+TEST_F(ArenaTest, ResizesMovingBlocksThatLieBehindANearerEnd) {
+  auto device = HostDevice::Create(
+      {.memory_bytes = 8 * kUnit, .most_memory_bytes = 1 << 20});
+  ASSERT_TRUE(device.ok()) << device.status();
+  device_ = *std::move(device);
+  auto arena = Arena::Create(device_.get(), {.scribble_freed = true});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  arena_ = *std::move(arena);
+  const BlockId low = Low(2);
+  const BlockId high = High(3);
+  Fill(low, 'l');
+  Fill(high, 'h');
+  const void* const base = device_->memory();
+  // Too small for what is there.
+  EXPECT_TRUE(absl::IsResourceExhausted(arena_->Resize(5 * kUnit - 1)));
+  EXPECT_EQ(arena_->capacity_bytes(), 8 * kUnit);
+  ASSERT_TRUE(arena_->Resize(5 * kUnit + 17).ok());
+  EXPECT_TRUE(arena_->CheckConsistency().ok()) << arena_->CheckConsistency();
+  EXPECT_EQ(device_->memory_bytes(), 5 * kUnit + 17);
+  EXPECT_EQ(device_->memory(), base);
+  EXPECT_EQ(arena_->capacity_bytes(), 5 * kUnit);
+  EXPECT_EQ(UnitOf(high), 2);
+  EXPECT_EQ(Read(low), std::string(2 * kUnit, 'l'));
+  EXPECT_EQ(Read(high), std::string(3 * kUnit, 'h'));
+  EXPECT_FALSE(arena_->Allocate(1, Category::kWorkspace, End::kHigh, "t").ok());
+  // More than there was at first.
+  ASSERT_TRUE(arena_->Resize(100 * kUnit).ok());
+  EXPECT_TRUE(arena_->CheckConsistency().ok()) << arena_->CheckConsistency();
+  const BlockId large = Low(95);
+  Fill(large, 'x');
+  EXPECT_EQ(Read(large), std::string(95 * kUnit, 'x'));
+  EXPECT_EQ(Read(high), std::string(3 * kUnit, 'h'));
+  EXPECT_EQ(arena_->stats().peak_in_budget, 100 * kUnit);
+  arena_->Free(large);
+  ASSERT_TRUE(arena_->Resize(6 * kUnit).ok());
+  EXPECT_EQ(arena_->stats().peak_bytes, 100 * kUnit);
+  EXPECT_EQ(arena_->stats().peak_in_budget, 5 * kUnit);
+  // No more than addresses are kept for.
+  EXPECT_TRUE(absl::IsResourceExhausted(arena_->Resize(int64_t{2} << 20)));
+  EXPECT_EQ(arena_->capacity_bytes(), 6 * kUnit);
+  // The end is lent.
+  ASSERT_TRUE(arena_->GrowTop(kUnit).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(arena_->Resize(8 * kUnit)));
+}
+
 }  // namespace
 }  // namespace castor
