@@ -102,6 +102,8 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                           chunk < 0 ? " a chunk" : of_chunk);
     case WorkKind::kSaving:
       return "saving a checkpoint";
+    case WorkKind::kResizing:
+      return "resizing the device's memory";
     case WorkKind::kOther:
       return stream >= 0 && stream == index.network()
                  ? "a word among all ranks"

@@ -21,6 +21,20 @@ bool OnTheHost(const TraceIndex& index) {
          index.contents().run->device == "host";
 }
 
+absl::string_view PauseNote(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::kPlanning:
+      return "The program makes a plan for the steps after it, from what was "
+             "measured in those before; it queues no step meanwhile.";
+    case WorkKind::kResizing:
+      return "The device's memory becomes larger or smaller: the program makes "
+             "a plan for it and moves what no longer fits to the host; it "
+             "queues no step meanwhile.";
+    default:
+      return "The program writes a checkpoint; it queues no step meanwhile.";
+  }
+}
+
 class Writer {
  public:
   Writer(const TraceIndex& index, const WaitCauses& causes, SpanList& list,
@@ -38,12 +52,8 @@ class Writer {
       if (list_.spans[i].kind < 0) {
         WriteWait(i, full);
       } else if (IsPause(list_.links.kind[i])) {
-        list_.spans[i].note = strings_.Add(
-            list_.links.kind[i] == WorkKind::kPlanning
-                ? "The program makes a plan for the steps after it, from what "
-                  "was measured in those before; it queues no step meanwhile."
-                : "The program writes a checkpoint; it queues no step "
-                  "meanwhile.");
+        list_.spans[i].note =
+            strings_.Add(std::string(PauseNote(list_.links.kind[i])));
       } else if (!full) {
         WriteCopy(i);
       }
@@ -259,6 +269,8 @@ class Writer {
         return "planning";
       case WorkKind::kSaving:
         return "a checkpoint that was saved";
+      case WorkKind::kResizing:
+        return "a change of the device's memory";
       case WorkKind::kOther:
         return work.stream >= 0 && work.stream == index_.network()
                    ? "a word among all ranks"

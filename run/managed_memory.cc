@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "device/comm/agreement.h"
 #include "device/host/host_device.h"
+#include "device/topology/memory_limits.h"
 #include "run/option_settings.h"
 
 namespace castor {
@@ -74,6 +75,7 @@ absl::Status ManagedMemory::OpenDevice(const DeviceOptions& device,
     CASTOR_ASSIGN_OR_RETURN(
         device_,
         HostDevice::Create({.memory_bytes = memory.device_bytes,
+                            .most_memory_bytes = PhysicalMemoryBytes(),
                             .compute_threads = device.threads,
                             .host_compute_threads = device.threads,
                             .bus_bytes_per_s = device.bus_bytes_per_s}));

@@ -448,7 +448,7 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
       {"1002,1050]", "1002,1001]", "line 8: the end is 1001, not from 1002"},
       {",0,0,1002", ",0,2,1002", "line 8: the chunk is 2, not from -1 to 1"},
       {",0,0,1002", ",3,0,1002", "line 8: the moment is 3, not from -1 to 2"},
-      {"\"work\",1,4,2", "\"work\",1,4,13", "the kind of work is 13"},
+      {"\"work\",1,4,2", "\"work\",1,4,14", "the kind of work is 14"},
       {"\"work\",1,4,2", "\"work\",1,0,2", "the count is 0, not from 1"},
       {"1050,1,4]", "1050,1]", "line 9: has not 8 numbers and pairs"},
       {"1050,1,4]", "1050,2,4]", "line 9: the stream waited for is 2"},

@@ -28,6 +28,7 @@ enum class WorkKind : uint8_t {
   // the compute stream, which stands still meanwhile, and have no number there.
   kPlanning,  // a plan is made
   kSaving,    // a checkpoint is written
+  kResizing,  // the device's memory becomes larger or smaller
 };
 
 // Between a chunk's home and the device.
@@ -57,6 +58,7 @@ inline constexpr WorkRow kWorkRows[] = {
     {WorkKind::kExchange, "exchange", "exchange"},
     {WorkKind::kPlanning, "planning", "pause"},
     {WorkKind::kSaving, "saving", "pause"},
+    {WorkKind::kResizing, "resizing", "pause"},
 };
 inline constexpr int kNumWorkKinds = std::size(kWorkRows);
 
@@ -75,7 +77,8 @@ constexpr const WorkRow& RowOf(WorkKind kind) {
 static_assert(AreInOrder(kWorkRows));
 
 constexpr bool IsPause(WorkKind kind) {
-  return kind == WorkKind::kPlanning || kind == WorkKind::kSaving;
+  return kind == WorkKind::kPlanning || kind == WorkKind::kSaving ||
+         kind == WorkKind::kResizing;
 }
 
 // 4 bits of kind, 16 of step (modulo 2^16), 23 of moment, 20 of chunk, each of

@@ -30,7 +30,7 @@ struct StepReport {
   double stall_seconds = 0;  // of the compute stream, waiting
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
-  int64_t device_peak_bytes = 0;
+  int64_t device_peak_bytes = 0;  // since the budget was last changed
   bool warmup = false;
   double loss_scale = 1;       // of its gradients (fp16)
   double next_loss_scale = 1;  // another where this step's outcome changed it

@@ -12,18 +12,23 @@
 namespace castor {
 
 absl::Status DeviceBackend::BeginStep(const StepContext& step) {
-  CASTOR_CHECK(step.plan->signature == step.trace->signature);
-  trace_ = step.trace;
   next_moment_ = 0;
   tag_step_ = step.tag;
   arena_->set_tag(WorkTag{.step = step.tag}.Pack());
-  store_->BeginStep(step.trace);
-  activations_.BeginStep(*step.trace);
   if (step.update.has_value()) {
     optimizer_->BeginStep(*step.update, step.tag, step.loss_scale,
                           step.speculates);
   }
-  return executor_.Adopt(step.plan);
+  return Adopt(*step.trace, step.plan);
+}
+
+absl::Status DeviceBackend::Adopt(const StepTrace& trace,
+                                  std::shared_ptr<const Plan> plan) {
+  CASTOR_CHECK(plan->signature == trace.signature);
+  trace_ = &trace;
+  store_->BeginStep(&trace);
+  activations_.BeginStep(trace);
+  return executor_.Adopt(std::move(plan));
 }
 
 // Updates are the last operators of a step that waits for its norm.

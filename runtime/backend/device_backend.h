@@ -65,6 +65,9 @@ class DeviceBackend final : public Backend {
   DeviceBackend& operator=(const DeviceBackend&) = delete;
 
   absl::Status BeginStep(const StepContext& step);
+  // Between steps: brings chunks and states to where a step of this trace, with
+  // this plan, begins. BeginStep does it, too. The trace outlives it.
+  absl::Status Adopt(const StepTrace& trace, std::shared_ptr<const Plan> plan);
   // Told of each operator; null for none. Outlives its use here.
   void SetObserver(RunObserver* observer) { observer_ = observer; }
   // The plan's last actions. FailedPrecondition if operators are missing.

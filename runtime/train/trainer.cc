@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
-#include "memory/plan/blocks/offloaded_blocks.h"
 #include "memory/plan/planner/planner.h"
 #include "run/option_settings.h"
 #include "tracer/work_tag.h"
@@ -202,10 +201,11 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
   // A row for each rank: its losses, where nothing is trained each with a count
-  // of correct tokens (-1: none), its learning rate's two halves, how long its
-  // latest step took, if that was of this plan, and why it wants to stop, or 0.
+  // of correct tokens (-1: none), the two halves of the device budget that it
+  // is asked for, or 0, and of its learning rate, how long its latest step
+  // took, if that was of this plan, and why it wants to stop, or 0.
   const int64_t each = shape.training ? 1 : 2;
-  const int64_t row = each * shape.micro_batches + 4;
+  const int64_t row = each * shape.micro_batches + 6;
   const double rate = update.has_value() ? update->lr : 0;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
@@ -235,6 +235,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
           own[row - 2] = static_cast<float>(untold_.seconds);
         }
         untold_ = {};
+        const int64_t budget = DeviceMemoryRequest();
+        std::memcpy(&own[row - 6], &budget, sizeof(budget));
         std::memcpy(&own[row - 4], &rate, sizeof(rate));
         own[row - 1] = static_cast<float>(StopRequested());
         CASTOR_ASSIGN_OR_RETURN(const Fence gathered,
@@ -284,7 +286,13 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   }
   CASTOR_RETURN_IF_ERROR(CheckSameRates(losses, row));
   float slowest = 0;
+  memory_agreed_ = 0;
   for (int64_t r = 0; r < world_size; ++r) {
+    int64_t budget = 0;
+    std::memcpy(&budget, &losses[r * row + row - 6], sizeof(budget));
+    if (budget > 0 && (memory_agreed_ == 0 || budget < memory_agreed_)) {
+      memory_agreed_ = budget;
+    }
     slowest = std::max(slowest, losses[r * row + row - 2]);
     stop_agreed_ =
         std::max(stop_agreed_, static_cast<int>(losses[r * row + row - 1]));
@@ -314,6 +322,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   StepShape shape = options_.shape;
   shape.batch = batch;
   shape.length = length;
+  const int64_t asked_ns = device_->NowNs();
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   const MemoryOptions& memory = options_.memory;
   const bool warmup = program->steps < memory.warmup_steps;
@@ -333,6 +342,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     if (program->plan == nullptr) {
       CASTOR_RETURN_IF_ERROR(PlanProgram(
           *program, WarmUpPolicy(memory.policy, planner_.Request(*program))));
+      TellPause(WorkKind::kPlanning, asked_ns);
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {
@@ -396,7 +406,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                  .learning_rate = lr,
                  .h2d_bytes = h2d_bytes() - h2d_at_begin_,
                  .d2h_bytes = d2h_bytes() - d2h_at_begin_,
-                 .device_peak_bytes = arena_->stats().peak_bytes,
+                 .device_peak_bytes = arena_->stats().peak_in_budget,
                  .warmup = warmup,
                  .loss_scale = scale,
                  .next_loss_scale = scale,
@@ -486,47 +496,6 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
   return absl::OkStatus();
 }
 
-absl::Status Trainer::PlanEvaluation(Program& program) {
-  CASTOR_ASSIGN_OR_RETURN(const Program* const training,
-                          ProgramFor(options_.shape));
-  return planner_.PlanEvaluation(program, training);
-}
-
-std::vector<Side> Trainer::CommonSides() {
-  const auto at = programs_.find(options_.shape);
-  const bool settled = at != programs_.end() && at->second->settled;
-  std::vector<Side> sides = settled ? at->second->plan->side : admitted_side_;
-  sides.resize(layout_.num_chunks());  // no activations
-  return sides;
-}
-
-void Trainer::WatchFinished() {
-  for (FinishedStep& step : meter_.TakeFinished()) {
-    for (auto& [shape, program] : programs_) {
-      if (program == nullptr || program->plan_number != step.plan) continue;
-      program->watch.AddDurations(std::move(step.durations),
-                                  std::move(step.overheads));
-      const double seconds =
-          planner_.StepSeconds(*program, step.step, step.seconds);
-      if (communicator_ == nullptr) program->watch.AddStep(seconds);
-      untold_ = {step.plan, seconds};
-      break;
-    }
-  }
-}
-
-absl::StatusOr<bool> Trainer::FindTensors(const StepShape& shape,
-                                          BlockChoice& choice) {
-  engine_->set_kept_blocks(choice.kept);
-  auto dry = DryRun(*engine_, *model_, shape, &layout_, accumulate(),
-                    roofline(), OffloadedBlocksOf(choice.trace));
-  engine_->SetBackend(backend_.get());
-  CASTOR_RETURN_IF_ERROR(dry.status());
-  if (dry->signature != choice.trace.signature) return false;
-  choice.trace.tensors = std::move(dry->tensors);
-  return true;
-}
-
 int Trainer::stop_reason() const {
   return communicator_ == nullptr ? StopRequested() : stop_agreed_;
 }
@@ -554,32 +523,6 @@ void Trainer::TellPause(WorkKind kind, int64_t start_ns) {
   if (observer_ == nullptr) return;
   observer_->OnWork(PauseWork(kind, start_ns, device_->NowNs()),
                     /*network=*/nullptr);
-}
-
-const Plan* Trainer::training_plan() const {
-  const auto at = programs_.find(options_.shape);
-  return at == programs_.end() ? nullptr : at->second->plan.get();
-}
-
-Forecast Trainer::training_forecast() const {
-  std::vector<WeightedForecast> run;
-  for (const StepShape& shape : OtherLengthsOf(options_.shape)) {
-    const auto at = programs_.find(shape);
-    if (at == programs_.end() || at->second->steps == 0) continue;
-    run.push_back({&at->second->forecast, at->second->steps});
-  }
-  const auto at = programs_.find(options_.shape);
-  if (at != programs_.end() && at->second->plan != nullptr) {
-    if (run.empty() || at->second->steps > 0) {
-      run.push_back({&at->second->forecast, at->second->steps});
-    }
-  }
-  return run.empty() ? admission_.forecast : MeanForecast(run);
-}
-
-const StepTrace* Trainer::training_trace() const {
-  const auto at = programs_.find(options_.shape);
-  return at == programs_.end() ? nullptr : &at->second->trace;
 }
 
 }  // namespace castor

@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@
 #include "memory/plan/blocks/block_choice.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/planner/run_planner.h"
 #include "run/checkpoint/trainer_state.h"
 #include "run/managed_memory.h"
 #include "run/model/model_state.h"
@@ -136,6 +138,21 @@ class Trainer final : public ObservedRun {
   // OutOfRange: more than options.shape.cache in all.
   absl::StatusOr<std::vector<float>> ReadOn(std::vector<int32_t> tokens);
 
+  // Makes `bytes` the budget of the device's memory, between steps; unlimited:
+  // what everything takes. The steps after it are planned for that, what no
+  // longer fits goes home, and the device's memory becomes as large. Results do
+  // not depend on it. All ranks call it together with the same bytes.
+  //
+  // ResourceExhausted: that is too little, and `refusal` (may be null) has the
+  // least that would do, or the machine has not as much. InvalidArgument: no
+  // such number, or ranks ask for different ones. Unimplemented: the device has
+  // the memory that it was opened with. The run is as it was then, and goes on.
+  absl::Status SetDeviceMemory(int64_t bytes, Refusal* refusal = nullptr);
+  // What TrainerOptions::device_memory_request was set to, with several ranks
+  // the least of any of them by the time when the latest step's losses were
+  // queued, or 0. The same answer on all ranks.
+  int64_t requested_device_memory() const;
+
   // Waits until all work is over. Once a step has failed midway, this and every
   // later call return that failure: what it left behind is neither trained on
   // nor saved.
@@ -192,7 +209,7 @@ class Trainer final : public ObservedRun {
     return backend_->activation_h2d_bytes();
   }
   // How many plans were made for steps to follow, and the greatest device peak
-  // that any of them that was followed foresaw.
+  // that any of them that was followed in this budget foresaw.
   int64_t plans() const { return planner_.plans(); }
   int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
   // How many updates ran before the norm was known, in the steps that are
@@ -221,6 +238,18 @@ class Trainer final : public ObservedRun {
   Trainer(Engine* engine, Model* model, TrainerOptions options);
   absl::Status Build(std::optional<RefusedRun>* refused);
   absl::Status AdmitRun(std::optional<RefusedRun>* refused);
+  // The requests of a step of each kind that there is, as runs are admitted:
+  // where the planner chooses blocks none is kept. `traces` gets those that no
+  // program has.
+  RunRequest RequestRun(const AdmissionRule& rule,
+                        std::deque<StepTrace>& traces) const;
+  RunBudgets FindBudgets(const Program& training) const;
+  // What is known before there is a plan. A budget without a limit becomes one.
+  AdmissionReport ReportOf(const RunBudgets& budgets);
+  // What SetDeviceMemory does, but for agreements of ranks; the budget and the
+  // plan of training are new, or nothing is.
+  absl::Status PlanFor(int64_t bytes, Program& training, Refusal* refusal);
+  absl::Status GrowArena(int64_t bytes);
   absl::Status OpenDevice();
   absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
@@ -251,10 +280,6 @@ class Trainer final : public ObservedRun {
   }
   // A step of the program begins: its tag is made, and told with its plan.
   void BeginTag(const Program& program, int64_t training_step);
-  PlanRequest Request(const StepProgram& program,
-                      const AdmissionRule& rule) const {
-    return planner_.Request(program.trace, program.host_bytes, rule);
-  }
   // The shapes of training steps like `shape`, with each of the other lengths.
   std::vector<StepShape> OtherLengthsOf(const StepShape& shape) const;
   // That steps of this shape take of the host beside chunks.
@@ -307,6 +332,7 @@ class Trainer final : public ObservedRun {
   absl::Status CheckSameRates(const std::vector<float>& rows,
                               int64_t row) const;
   std::vector<std::string> FindRemedies();
+  int64_t DeviceMemoryRequest() const;
   int StopRequested() const {
     return options_.stop == nullptr ? 0 : options_.stop->load();
   }
@@ -337,6 +363,8 @@ class Trainer final : public ObservedRun {
   TrainerOptions options_;
   ChunkLayout layout_;
   AdmissionReport admission_;
+  // What was asked for; without a limit there is no margin.
+  double gpu_margin_mem_ratio_ = 1;
   // Where the plan that the run was admitted with has each chunk's states.
   std::vector<Side> admitted_side_;
   // Bytes of the homes of the activations that this plan's choice of blocks
@@ -376,6 +404,7 @@ class Trainer final : public ObservedRun {
   absl::Status loss_failure_;
   absl::Status cannot_go_on_;
   int stop_agreed_ = 0;
+  int64_t memory_agreed_ = 0;
   bool initialized_ = false;
   uint16_t tag_step_ = 0;
   absl::Status failure_;  // the first of a step

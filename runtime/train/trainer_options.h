@@ -82,6 +82,9 @@ struct TrainerOptions {
   // such as a signal's (Trainer::stop_reason). Null: never. Outlives the
   // trainer.
   const std::atomic<int>* stop = nullptr;
+  // Not 0 when the device's budget should be that many bytes after the step at
+  // hand (Trainer::requested_device_memory). Null: never. Outlives the trainer.
+  const std::atomic<int64_t>* device_memory_request = nullptr;
   PlanningOptions planning;
   // Fill freed device memory with NaN, so that a use after free shows: tests.
   bool scribble_freed_memory = false;

@@ -104,6 +104,7 @@ int64_t Trainer::HostBytesOf(const StepShape& shape) const {
 }
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
+  gpu_margin_mem_ratio_ = options_.memory.gpu_margin_mem_ratio;
   engine_->set_kept_blocks(FirstKeptBlocks());
   const bool scales = engine_->dtype() == DType::kFloat16;
   if (scales) options_.optimizer.skips_not_finite = true;
@@ -121,6 +122,66 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   return options_.admit_only ? absl::OkStatus() : OpenDevice();
 }
 
+RunRequest Trainer::RequestRun(const AdmissionRule& rule,
+                               std::deque<StepTrace>& traces) const {
+  RunRequest run;
+  for (const auto& [shape, program] : programs_) {
+    if (program == nullptr) continue;
+    const StepTrace* trace = &program->trace;
+    const KeptBlocks kept = KeptBlocksOf(*trace);
+    if (planner_.ChoosesBlocks(*trace) &&
+        std::find(kept.begin(), kept.end(), true) != kept.end()) {
+      trace = &traces.emplace_back(WithKeptBlocks(*trace, KeptBlocks()));
+    }
+    PlanRequest request = planner_.Request(*trace, program->host_bytes, rule);
+    if (shape == options_.shape) {
+      run.training = std::move(request);
+    } else if (shape.training) {
+      run.other_training.push_back(std::move(request));
+    } else {
+      run.evaluations.push_back(std::move(request));
+    }
+  }
+  return run;
+}
+
+RunBudgets Trainer::FindBudgets(const Program& training) const {
+  std::deque<StepTrace> traces;
+  const auto run_request = [&](const AdmissionRule& rule) {
+    return RequestRun(rule, traces);
+  };
+  RunBudgets budgets =
+      FindRunBudgets(options_.memory.policy->admission, run_request);
+  if (!planner_.ChoosesBlocks(training.trace)) return budgets;
+  // Everything is more where the activations of all blocks are among it.
+  const StepTrace all =
+      WithKeptBlocks(training.trace, AllBlocks(training.trace));
+  RunRequest run = run_request(kEverythingOnDevice);
+  run.training =
+      planner_.Request(all, training.host_bytes, kEverythingOnDevice);
+  budgets.everything =
+      std::max(budgets.everything, SmallestRunBudget(kEverythingOnDevice, run));
+  return budgets;
+}
+
+AdmissionReport Trainer::ReportOf(const RunBudgets& budgets) {
+  MemoryOptions& memory = options_.memory;
+  AdmissionReport report;
+  FillLayout(layout_, &report);
+  report.world_size = options_.ranks.world_size;
+  report.policy = memory.policy;
+  report.smallest_device_budget_bytes = budgets.smallest;
+  report.unmanaged_device_bytes = budgets.everything;
+  report.device.budget_bytes = memory.device_bytes;
+  report.host.budget_bytes = memory.host_bytes;
+  if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+    memory.device_bytes = budgets.unlimited();
+  }
+  report.device_arena_bytes = memory.device_bytes;
+  return report;
+}
+
 // Whether training and evaluation fit, before there is a device.
 absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
@@ -134,64 +195,28 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
                   .takes_turns = !options_.other_lengths.empty()});
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   ShardStaging staging = FindShardStaging(training->trace);
-  std::vector<Program*> others;
   for (const StepShape& shape : OtherLengthsOf(options_.shape)) {
     CASTOR_ASSIGN_OR_RETURN(Program* const other, ProgramFor(shape));
     staging.slots =
         std::max(staging.slots, FindShardStaging(other->trace).slots);
-    others.push_back(other);
   }
   planner_.set_staging(staging);
-  std::vector<Program*> evaluations;
   if (options_.eval_batch > 0) {
-    CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
-                            ProgramFor(evaluation_shape()));
+    CASTOR_RETURN_IF_ERROR(ProgramFor(evaluation_shape()).status());
   }
   if (options_.shape.cache > 0) {
-    CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
-                            ProgramFor(next_token_shape()));
+    CASTOR_RETURN_IF_ERROR(ProgramFor(next_token_shape()).status());
   }
-  const auto run_request = [&](const AdmissionRule& rule) {
-    RunRequest run = {.training = Request(*training, rule)};
-    for (const Program* other : others) {
-      run.other_training.push_back(Request(*other, rule));
-    }
-    for (const Program* evaluation : evaluations) {
-      run.evaluations.push_back(Request(*evaluation, rule));
-    }
-    return run;
-  };
   const AdmissionRule& rule = memory.policy->admission;
-  RunBudgets budgets = FindRunBudgets(rule, run_request);
-  if (planner_.ChoosesBlocks(training->trace)) {
-    // Everything is more where the activations of all blocks are among it.
-    const StepTrace all =
-        WithKeptBlocks(training->trace, AllBlocks(training->trace));
-    RunRequest run = run_request(kEverythingOnDevice);
-    run.training =
-        planner_.Request(all, training->host_bytes, kEverythingOnDevice);
-    budgets.everything = std::max(budgets.everything,
-                                  SmallestRunBudget(kEverythingOnDevice, run));
-  }
-  FillLayout(layout_, &admission_);
-  admission_.world_size = options_.ranks.world_size;
-  admission_.policy = memory.policy;
-  admission_.smallest_device_budget_bytes = budgets.smallest;
-  admission_.unmanaged_device_bytes = budgets.everything;
-  admission_.device.budget_bytes = memory.device_bytes;
-  admission_.host.budget_bytes = memory.host_bytes;
-  if (memory.device_bytes >= kUnlimitedBytes) {
-    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
-    memory.device_bytes = budgets.unlimited();
-  }
-  admission_.device_arena_bytes = memory.device_bytes;
+  admission_ = ReportOf(FindBudgets(*training));
 
   const auto refuse = [&](const PlanRequest& request, const Refusal& why) {
     if (refused == nullptr) return;
     *refused = {why, *request.trace, request};
     (*refused)->request.trace = nullptr;
   };
-  const RunRequest run = run_request(rule);
+  std::deque<StepTrace> traces;
+  const RunRequest run = RequestRun(rule, traces);
   if (const auto step = RefuseRun(rule, run); step.has_value()) {
     refuse(step->request, step->refusal);
     return RefusalStatus(step->refusal, memory, FindRemedies());
