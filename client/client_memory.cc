@@ -4,9 +4,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "client/client_run.h"
+#include "device/comm/agreement.h"
+#include "memory/plan/planner/planner.h"
 
 namespace castor {
 
@@ -48,6 +51,92 @@ absl::Status ClientRun::TakeMemory(int64_t more_bytes,
     peak = std::max(peak, RoundUp(claimed(), kBlockAlignment));
     reporter_.NotePeak();
   }
+  return absl::OkStatus();
+}
+
+int64_t ClientRun::LeastDeviceMemory() {
+  int64_t least = std::max(stats_.smallest_device_budget_bytes,
+                           RoundUp(claimed(), kBlockAlignment) +
+                               ChunkOptimizer::DeviceBytes(layout_) +
+                               planner_.staging().DeviceBytes());
+  programs_.ForEach([&](ClientProgram& program) {
+    if (program.script.training()) return;  // they are counted
+    least = std::max(least, SmallestDeviceBudget(options_.memory.policy,
+                                                 planner_.Request(program)));
+  });
+  return least;
+}
+
+absl::Status ClientRun::SetDeviceMemory(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError(
+        "the device's memory changes between steps, not within a step");
+  }
+  if (bytes < 0 || bytes >= kUnlimitedBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a device memory of ", FormatBytes(bytes),
+                     ": give a size, such as \"12GiB\""));
+  }
+  if (arena_->top_bytes() > 0) {
+    return absl::UnimplementedError(
+        "the device's memory cannot change while tensors lie at its end, as "
+        "those of a client on a GPU do");
+  }
+  MemoryOptions& memory = options_.memory;
+  CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
+  int64_t least = LeastDeviceMemory();
+  if (shared()) {
+    RankReport report = {.call = RankCall::kSetDeviceMemory, .what = bytes};
+    report.SetUse(absl::StrCat(bytes, " bytes"));
+    report.smallest_device_budget_bytes = least;
+    std::vector<RankReport> all;
+    CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+    for (const RankReport& rank : all) {
+      least = std::max(least, rank.smallest_device_budget_bytes);
+    }
+  }
+  if (bytes < least) {
+    refused_ = {.use = "the steps so far",
+                .peak_bytes = claimed(),
+                .resident_bytes = least - claimed(),
+                .smallest_device_budget_bytes = least,
+                .exact = true};
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "refused: a device memory of ", FormatBytes(bytes), " (", bytes,
+        " bytes) is too little for the steps so far, which take ",
+        FormatBytes(least), " (", least, " bytes); the run goes on with ",
+        FormatBytes(memory.device_bytes), " (", memory.device_bytes,
+        " bytes)"));
+  }
+  const int64_t start_ns = device_->NowNs();
+  const int64_t before = memory.device_bytes;
+  if (bytes > before) {
+    absl::Status grown = arena_->Resize(bytes);
+    if (shared()) {
+      const absl::Status agreed =
+          AgreeOnStatus(*managed_.ranks(), "a larger device memory", grown);
+      if (!agreed.ok() && grown.ok()) {
+        CASTOR_RETURN_IF_ERROR(Told(arena_->Resize(before)));
+      }
+      grown = agreed;
+    }
+    if (!grown.ok()) {
+      refused_ = {};
+      return grown;
+    }
+  } else if (bytes < before) {
+    absl::Status moved = Record();
+    if (moved.ok()) moved = Await(device_->NowAll());
+    if (moved.ok()) moved = arena_->Resize(bytes);
+    failure_.Update(moved);
+    CASTOR_RETURN_IF_ERROR(Told(moved));
+  }
+  memory.device_bytes = stats_.device_budget_bytes = bytes;
+  programs_.ForEach([](ClientProgram& program) { program.plan = nullptr; });
+  before_.plan = 0;
+  reporter_.NotePause(WorkKind::kResizing, start_ns);
   return absl::OkStatus();
 }
 

@@ -64,7 +64,7 @@ absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
                                  program.trace.measured && !gave_other_rate_,
                                  &why)
           : planner_.PlanEvaluation(program, /*training=*/nullptr, &why);
-  reporter_.NotePlanning(start_ns);
+  reporter_.NotePause(WorkKind::kPlanning, start_ns);
   if (absl::IsResourceExhausted(made) && !why.op.empty()) {
     refused_ = {
         .use = why.op,
@@ -119,7 +119,7 @@ absl::Status ClientRun::Choose() {
   } else if (program.watch.due()) {
     const int64_t start_ns = device_->NowNs();
     CASTOR_RETURN_IF_ERROR(planner_.PlanAgain(program));
-    reporter_.NotePlanning(start_ns);
+    reporter_.NotePause(WorkKind::kPlanning, start_ns);
   }
   if (shared()) {
     // What is found out here has to be found out by all.

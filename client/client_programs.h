@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "client/step_script.h"
 #include "memory/plan/plan.h"
 #include "run/program/duration_meter.h"
@@ -53,6 +54,11 @@ class ClientPrograms {
   void Keep(const Key& key, std::unique_ptr<ClientProgram> program);
   // Forgets those that a step that begins so could follow.
   void Forget(const Key& key, const ParameterUse& first);
+  void ForEach(absl::FunctionRef<void(ClientProgram&)> call) {
+    for (auto& [key, programs] : programs_) {
+      for (auto& program : programs) call(*program);
+    }
+  }
   // The training step that is over was of this program; 0: of none.
   void TookStep(int64_t number);
 

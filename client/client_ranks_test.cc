@@ -30,6 +30,7 @@ namespace {
 using test_client::Client;
 using test_client::Model;
 using test_client::OnGpu;
+using test_client::OtherBudgets;
 using test_client::Place;
 using test_client::RandomModel;
 using test_client::RandomWays;
@@ -104,6 +105,9 @@ absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
     }
     if (step == setting.ways.gives_values_at) {
       CASTOR_RETURN_IF_ERROR(client.GiveValuesAgain());
+    }
+    if (setting.ways.before_step) {
+      CASTOR_RETURN_IF_ERROR(setting.ways.before_step(*run, step));
     }
     auto loss = client.Step(step, fails ? setting.fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.Step(step);
@@ -209,6 +213,14 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
         }
       }
     }
+    setting.device_bytes = 2 * smallest;
+    setting.ways = RandomWays(random, kSteps);
+    setting.ways.before_step = OtherBudgets(random(), smallest);
+    for (const Outcome& rank : TrainOn(model, setting)) {
+      ASSERT_TRUE(rank.status.ok()) << name << " " << rank.status;
+      EXPECT_EQ(rank.parameters, reference.parameters) << name;
+    }
+    setting.ways = {};
     // One rank alone takes more: all go on together, or are refused.
     setting.more = static_cast<int64_t>(random() % 3000);
     setting.device_bytes = smallest + static_cast<int64_t>(random() % 3000);

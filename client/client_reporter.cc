@@ -61,7 +61,7 @@ void ClientReporter::EndStep(int64_t number, bool warmup) {
       .stall_seconds = static_cast<double>(stall_ns_) / 1e9,
       .h2d_bytes = store_->h2d_bytes() - began_h2d_bytes_,
       .d2h_bytes = store_->d2h_bytes() - began_d2h_bytes_,
-      .device_peak_bytes = arena_->stats().peak_bytes,
+      .device_peak_bytes = arena_->stats().peak_in_budget,
       .warmup = warmup};
   report_.network_wait_seconds = static_cast<double>(network_wait_ns_) / 1e9;
   TakeEvents();
@@ -124,9 +124,9 @@ void ClientReporter::NoteMeeting(int64_t start_ns) {
   network_wait_ns_ += waited_ns;
 }
 
-void ClientReporter::NotePlanning(int64_t start_ns) {
+void ClientReporter::NotePause(WorkKind kind, int64_t start_ns) {
   if (observer_ == nullptr) return;
-  observer_->OnWork(PauseWork(WorkKind::kPlanning, start_ns, device_->NowNs()),
+  observer_->OnWork(PauseWork(kind, start_ns, device_->NowNs()),
                     /*network=*/nullptr);
 }
 

@@ -62,8 +62,8 @@ class ClientReporter {
                 std::optional<Moment> moment);
   // For other ranks.
   void NoteMeeting(int64_t start_ns);
-  // The client's thread made a plan since `start_ns`.
-  void NotePlanning(int64_t start_ns);
+  // What the client's thread did itself since `start_ns`, a pause.
+  void NotePause(WorkKind kind, int64_t start_ns);
 
   // Takes the streams' events, and gives each work to `each`: what is left over
   // of a step comes with the next one.

@@ -596,7 +596,7 @@ ClientRun::Stats ClientRun::stats() const {
   const std::lock_guard lock(mutex_);
   Stats stats = stats_;
   stats.plans = planner_.plans();
-  stats.device_peak_bytes = arena_->stats().peak_bytes;
+  stats.device_peak_bytes = arena_->stats().peak_in_budget;
   stats.host_peak_bytes = host_->stats().peak_bytes;
   stats.h2d_bytes = store_->h2d_bytes();
   stats.d2h_bytes = store_->d2h_bytes();

@@ -179,6 +179,15 @@ class ClientRun final : public ObservedRun {
   absl::Status Claim(int64_t bytes);
   void Release(int64_t bytes);
 
+  // Makes `bytes` the budget of the device's memory, between steps. Later steps
+  // are planned for it, what no longer fits goes home, and the device's memory
+  // becomes as large. Results do not depend on it. All ranks call it together
+  // with the same bytes. ResourceExhausted: what is claimed, and the kinds of
+  // steps so far, take more (see refused()), or the machine has not as much.
+  // Unimplemented: the device has the memory that it was opened with, or the
+  // client has blocks at its end. The run is as it was then, and goes on.
+  absl::Status SetDeviceMemory(int64_t bytes);
+
   // On a GPU these stand for Claim and Release. Memory for work that the client
   // queues after the call on `stream`, the run's or another one: `bytes`
   // rounded up to kBlockAlignment, and aligned to it. No bytes: null. Errors
@@ -242,7 +251,7 @@ class ClientRun final : public ObservedRun {
     // The latest training step that followed a plan was foreseen to take this;
     // 0 before the first.
     int64_t predicted_step_ns = 0;
-    int64_t device_peak_bytes = 0;
+    int64_t device_peak_bytes = 0;  // since the budget was last changed
     int64_t host_peak_bytes = 0;
     int64_t h2d_bytes = 0;
     int64_t d2h_bytes = 0;
@@ -284,6 +293,10 @@ class ClientRun final : public ObservedRun {
   // cannot, it is called once more, with as much room as there can be.
   absl::Status TakeMemory(int64_t more_bytes,
                           absl::FunctionRef<absl::Status()> take);
+
+  // The least budget for what is claimed and all programs, whose plans are
+  // exact; without any, for what is always there.
+  int64_t LeastDeviceMemory();
 
   // Those of ClientStream; without one they do nothing.
   Fence Mark() { return stream_.has_value() ? stream_->Mark() : Fence(); }

@@ -31,6 +31,7 @@ using test_client::kWidth;
 using test_client::Layer;
 using test_client::Model;
 using test_client::OptionsFor;
+using test_client::OtherBudgets;
 using test_client::Outcome;
 using test_client::RandomModel;
 using test_client::RandomWays;
@@ -63,6 +64,16 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
         Train(model, OptionsFor(model, policy, kUnlimitedBytes, clipping));
     ASSERT_TRUE(unlimited.ok()) << unlimited.status();
     const int64_t smallest = unlimited->stats.smallest_device_budget_bytes;
+    if (smallest > 0) {
+      Ways ways = RandomWays(random, kSteps);
+      ways.before_step = OtherBudgets(random(), smallest);
+      const auto outcome =
+          Train(model, OptionsFor(model, policy, 2 * smallest, clipping), -1,
+                nullptr, nullptr, ways);
+      ASSERT_TRUE(outcome.ok()) << name << " " << outcome.status();
+      EXPECT_EQ(outcome->losses, reference->losses) << name;
+      EXPECT_EQ(outcome->parameters, reference->parameters) << name;
+    }
     for (const int64_t budget :
          {smallest, smallest + 256,
           smallest + static_cast<int64_t>(random() % 20000),

@@ -57,6 +57,8 @@ absl::string_view CallName(RankCall call) {
       return "begins a trace";
     case RankCall::kEndTrace:
       return "ends its trace";
+    case RankCall::kSetDeviceMemory:
+      return "changes its device memory";
   }
   return "";
 }

@@ -30,7 +30,8 @@ enum class RankCall : int64_t {
   kFindCheckpoint,
   kTakeCheckpoint,
   kBeginTrace,
-  kEndTrace
+  kEndTrace,
+  kSetDeviceMemory
 };
 
 // What a rank does that makes the call: "saves a checkpoint".

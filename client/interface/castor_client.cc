@@ -415,6 +415,12 @@ void castor_gpu_free(int gpu, void* address) {
   if (api.ok() && (*api)->UseDevice(gpu).ok()) (*api)->Free(address);
 }
 
+castor_status castor_set_device_memory(castor_run* run, const char* size) {
+  const auto bytes = castor::ParseBytes(size);
+  if (!bytes.ok()) return Tell(bytes.status());
+  return Tell(run, run->run->SetDeviceMemory(*bytes));
+}
+
 int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
 
 int64_t castor_skipped_steps(const castor_run* run) {

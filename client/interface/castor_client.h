@@ -273,6 +273,13 @@ void castor_gpu_free(int gpu, void* address);
 castor_status castor_claim(castor_run* run, int64_t bytes);
 void castor_release(castor_run* run, int64_t bytes);
 
+/* Between steps, by all ranks together: the device's memory is `size` from now
+ * on, a number of bytes or a text such as "12GiB". What no longer fits leaves
+ * it, and steps go on to the same bits. INVALID: no such size. REFUSED: too
+ * little for the steps so far. FAILED: the machine has not as much, or the
+ * device cannot change. Nothing has changed then. */
+castor_status castor_set_device_memory(castor_run* run, const char* size);
+
 /* The steps done so far, and the learning rate that the schedule has for the
  * next. */
 int64_t castor_steps(const castor_run* run);

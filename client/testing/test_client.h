@@ -165,6 +165,8 @@ struct Ways {
   // Before this step each parameter is given the values that it has; 0: none
   // is.
   int64_t gives_values_at = 0;
+  // Called before each step, by all ranks; may be null.
+  std::function<absl::Status(ClientRun& run, int64_t step)> before_step = {};
 
   bool gives_rate() const {
     return gives_rate_from < std::numeric_limits<int64_t>::max();
@@ -207,6 +209,27 @@ inline Ways RandomWays(std::mt19937& random, int64_t steps) {
   ways.skipped = random() % 2 == 0;
   if (random() % 2 == 0) ways.gives_values_at = 1 + random() % steps;
   return ways;
+}
+
+// For Ways::before_step: another device memory, of `smallest` bytes or more,
+// and in vain one that is too small for the steps so far.
+inline std::function<absl::Status(ClientRun& run, int64_t step)> OtherBudgets(
+    uint32_t seed, int64_t smallest) {
+  return [=](ClientRun& run, int64_t step) {
+    std::mt19937 random(seed + static_cast<uint32_t>(step));
+    const ClientRun::Stats stats = run.stats();
+    EXPECT_LE(stats.device_peak_bytes, stats.device_budget_bytes);
+    const int64_t known = stats.smallest_device_budget_bytes;
+    if (known > 0 && random() % 2 == 0) {
+      const absl::Status refused = run.SetDeviceMemory(known - 256);
+      EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+      EXPECT_GE(run.refused().smallest_device_budget_bytes, known);
+      EXPECT_TRUE(run.refused().exact);
+      EXPECT_EQ(run.stats().device_budget_bytes, stats.device_budget_bytes);
+    }
+    return run.SetDeviceMemory(smallest +
+                               static_cast<int64_t>(random() % 20000));
+  };
 }
 
 // Where a client's operators run: on its thread, at once.

@@ -65,6 +65,9 @@ inline absl::StatusOr<Outcome> Train(const Model& model,
     if (step == ways.gives_values_at) {
       CASTOR_RETURN_IF_ERROR(client.GiveValuesAgain());
     }
+    if (ways.before_step) {
+      CASTOR_RETURN_IF_ERROR(ways.before_step(*run, step));
+    }
     const bool fails = step == 3 || step == kSteps - 1;
     auto loss = client.QueueStep(step, fails ? fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);

@@ -306,6 +306,39 @@ class Engine:
         each and rounded up to 64."""
         return self._run.claimed_bytes
 
+    def set_device_memory(self, size: str | int) -> None:
+        """Makes `size` the budget of the device's memory, in place of the
+        configuration's. Between steps only. The next step is planned for it; what
+        no longer fits leaves the device, and memory that it does without is the
+        system's again. No step is lost, and results do not depend on it. On
+        several ranks all of them call it with the same size.
+
+        Args:
+            size: "12GiB", or a number of bytes.
+
+        Raises:
+            Refused: too little for steps of the kinds so far; it says the least
+                that does. The run goes on as it was.
+            ValueError: no such size, or more than this machine has.
+            RuntimeError: within a step.
+            NotImplementedError: the device is a GPU.
+        """
+        if self._steps.in_step:
+            raise RuntimeError("castor: the device's memory changes between steps")
+        if self._managed.gpu is not None:
+            raise NotImplementedError(
+                "castor: the memory of a GPU that PyTorch computes on cannot change"
+            )
+        try:
+            self._run.set_device_memory(str(size))
+        except RuntimeError as error:
+            refusal = self._run.take_refusal()
+            if refusal is not None:
+                raise Refused(refusal) from None
+            raise ValueError(
+                f"castor: set_device_memory: {first_line(error)}"
+            ) from None
+
     def summary(self) -> dict[str, Any]:
         """Keys of `castor train --summary`."""
         summary: dict[str, Any] = json.loads(self._run.summary())

@@ -52,6 +52,7 @@ namespace castor::shim {
   X(gpu_free)                    \
   X(claim)                       \
   X(release)                     \
+  X(set_device_memory)           \
   X(steps)                       \
   X(learning_rate)               \
   X(loss_scale)                  \

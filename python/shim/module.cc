@@ -172,6 +172,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
              run.session->ExpectRate(learning_rate);
            })
       .def(
+          "set_device_memory",
+          [](Run& run, const std::string& size) {
+            run.session->SetDeviceMemory(size);
+          },
+          Release())
+      .def(
           "end_evaluation", [](Run& run) { run.session->EndEvaluation(); },
           Release())
       .def(

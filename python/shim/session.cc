@@ -456,6 +456,10 @@ void Session::ExpectRate(double learning_rate) {
   Core().expect_rate(Open(), learning_rate);
 }
 
+void Session::SetDeviceMemory(const std::string& size) {
+  account_->Check(Core().set_device_memory(Open(), size.c_str()));
+}
+
 int64_t Session::SkippedSteps() const { return Core().skipped_steps(Open()); }
 double Session::LossScale() const { return Core().loss_scale(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }

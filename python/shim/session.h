@@ -87,6 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Negative: the learning rate of the configuration's schedule.
   void Step(double learning_rate);
   void ExpectRate(double learning_rate);
+  void SetDeviceMemory(const std::string& size);
   double LossScale() const;
   int64_t SkippedSteps() const;
   void EndEvaluation();

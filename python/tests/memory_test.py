@@ -21,7 +21,7 @@ from torch import nn
 
 from models import causal
 from promises_test import config_of
-from small import Net, X, engine_of, one_step
+from small import Net, X, bits, engine_of, one_step
 
 
 class Memory(unittest.TestCase):
@@ -221,6 +221,53 @@ class TorchCuda(unittest.TestCase):
                 torch.cuda.memory_snapshot()
         self.assertEqual(torch.cuda.memory_allocated(), 0)
         self.assertEqual(torch.cuda.max_memory_allocated(), 0)
+
+
+class Budgets(unittest.TestCase):
+    """`set_device_memory`."""
+
+    def trained(self, budgets: list[str | int]) -> list[bytes]:
+        torch.manual_seed(5)
+        x = torch.ones(4, 64)
+        with engine_of(Net(64), 1, 1 << 20) as engine:
+            for budget in ["1MiB", *budgets]:
+                engine.set_device_memory(budget)
+                one_step(engine, x)
+                engine.eval()
+                engine(x)
+                engine.train()
+            return bits(engine)
+
+    def test_another_budget_between_steps_changes_no_bit(self) -> None:
+        with engine_of(Net(64), 1, 1 << 20) as engine:
+            for _ in range(3):
+                one_step(engine, torch.ones(4, 64))
+            least = engine.summary()["smallest_device_budget_bytes"]
+        expected = self.trained([1 << 20] * 7)
+        budgets: list[str | int] = ["4MiB", least, 2 * least, "1MiB", least, least + 256]
+        self.assertEqual(self.trained([*budgets, "16 MiB"]), expected)
+
+    def test_too_little_is_refused_and_the_run_goes_on(self) -> None:
+        x = torch.ones(4, 64)
+        with engine_of(Net(64), 1, 1 << 20) as engine:
+            for _ in range(3):
+                one_step(engine, x)
+            least = engine.summary()["smallest_device_budget_bytes"]
+            with self.assertRaisesRegex(castor.Refused, "goes on with 1.00 MiB") as at:
+                engine.set_device_memory(least - 1)
+            self.assertTrue(at.exception.exact)
+            self.assertEqual(at.exception.smallest_device_budget_bytes, least)
+            self.assertEqual(engine.summary()["device_budget_bytes"], 1 << 20)
+            one_step(engine, x)
+            engine.set_device_memory(least)
+            self.assertEqual(engine.summary()["device_budget_bytes"], least)
+            one_step(engine, x)
+            for size in ("much", "unlimited", -1):
+                with self.assertRaisesRegex(ValueError, "set_device_memory"):
+                    engine.set_device_memory(size)
+            engine(x)
+            with self.assertRaisesRegex(RuntimeError, "between steps"):
+                engine.set_device_memory("1MiB")
 
 
 class Saving(unittest.TestCase):
