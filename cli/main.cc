@@ -25,6 +25,7 @@
 #include "cli/output/version.h"
 #include "cli/plan/plan_command.h"
 #include "cli/replay/replay_command.h"
+#include "cli/resize/resize_command.h"
 #include "cli/run/ranks.h"
 #include "cli/tokenize/tokenize_command.h"
 #include "cli/trace/trace_export_command.h"
@@ -481,6 +482,18 @@ int Main(int argc, char** argv) {
       "plan", "Says whether a run fits and what it moves; trains nothing.");
   AddPlan(plan_command, &plan);
 
+  ResizeArguments resize;
+  CLI::App* resize_command = app.add_subcommand(
+      "resize", "Gives a run of castor train that goes on another budget.");
+  resize_command
+      ->add_option("PID", resize.pid,
+                   "the process: castor train, or any rank of several")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  AddText(resize_command, "--device-memory", &resize.device_memory, "SIZE",
+          "the device's budget from the next step on: 12GiB, unlimited");
+  resize_command->get_option("--device-memory")->required();
+
   EvaluateArguments evaluate;
   CLI::App* evaluate_command = app.add_subcommand(
       "evaluate", "Tells the loss of a model on the validation data.");
@@ -564,6 +577,7 @@ int Main(int argc, char** argv) {
     }
     return Printed(PlanRun(plan));
   }
+  if (*resize_command) return Printed(Resize(resize));
   if (*evaluate_command) return Printed(Evaluate(evaluate));
   if (*generate_command) return Printed(Generate(generate));
   if (*import_command) return Printed(ImportConfig(import));

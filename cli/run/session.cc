@@ -275,6 +275,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
   trainer.admit_only = options.admit_only;
   trainer.stop = options.stop;
+  trainer.device_memory_request = options.device_memory_request;
   if (gpu.has_value()) {
     session->device_note_ = Describe(*gpu);
     RunOn(*gpu, session->config_.dtype(), &trainer);

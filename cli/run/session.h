@@ -68,6 +68,8 @@ class Session {
     bool from_checkpoint = false;
     // See TrainerOptions::stop.
     const std::atomic<int>* stop = nullptr;
+    // See TrainerOptions::device_memory_request.
+    const std::atomic<int64_t>* device_memory_request = nullptr;
     // Called when the model's parameters are known, before data are read, which
     // may take long: what else there is to refuse. May be null.
     std::function<absl::Status(const Parameters& parameters)> check = {};

@@ -149,6 +149,14 @@ std::string ForecastLine(const Config& config, const Forecast& forecast,
                         : " (durations as estimated before any is measured)");
 }
 
+std::string ResizedLine(const Config& config, int64_t device_budget_bytes,
+                        const Forecast& forecast, double tokens) {
+  return absl::StrCat("device memory ", FormatBytes(device_budget_bytes), " (",
+                      device_budget_bytes, " bytes), predicted peak ",
+                      FormatBytes(forecast.device_peak_bytes), "; ",
+                      ForecastLine(config, forecast, tokens));
+}
+
 double EpochAt(const RunReport& report, int64_t step) {
   return report.epoch.steps > 0 ? static_cast<double>(step) /
                                       static_cast<double>(report.epoch.steps)
@@ -424,6 +432,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary.update(ForecastJson(report.forecast));
   summary["predicted_device_peak_bytes"] = report.predicted_device_peak_bytes;
   summary["plans"] = report.plans;
+  if (report.resizes > 0) summary["resizes"] = report.resizes;
   summary["speculative_updates"] =
       report.speculation.committed + report.speculation.repeated;
   summary["speculative_updates_repeated"] = report.speculation.repeated;

@@ -70,7 +70,8 @@ struct RunReport {
   // The best evaluation of the run and, where it is kept, its checkpoint.
   BestState best = {};
   std::string best_checkpoint = {};
-  int64_t device_budget_bytes = 0;
+  int64_t device_budget_bytes = 0;  // at the end
+  int64_t resizes = 0;              // how often it became another
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
   std::string parameters_sha256;
@@ -94,6 +95,11 @@ int64_t TokensPerStep(const Config& config);
 // steps of `tokens` without padding.
 std::string ForecastLine(const Config& config, const Forecast& forecast,
                          double tokens);
+
+// What a change of the device's memory came to: its size, and what the plan
+// that was made for it foresees.
+std::string ResizedLine(const Config& config, int64_t device_budget_bytes,
+                        const Forecast& forecast, double tokens);
 
 // How far into the run a step is, in passes over the data (run_length.h).
 double EpochAt(const RunReport& report, int64_t step);

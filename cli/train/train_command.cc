@@ -19,6 +19,7 @@
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
+#include "cli/resize/memory_requests.h"
 #include "cli/run/look_at_data.h"
 #include "cli/run/ranks.h"
 #include "cli/run/session.h"
@@ -127,6 +128,7 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
                             CommonDeviceMemory(group, share.local_rank));
   }
   bool agreed = false;
+  MemoryRequests requests;
   Session::Options options = {.ranks = {.rank = group.rank(),
                                         .world_size = group.world_size(),
                                         .join = {}},
@@ -135,6 +137,7 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
                               .say = PrintLine,
                               .from_checkpoint = checkpoints.Resumes(),
                               .stop = StopSignal(),
+                              .device_memory_request = requests.asked(),
                               .check = [&](const Parameters& parameters) {
                                 return checkpoints.CheckRoom(parameters);
                               }};
@@ -165,7 +168,7 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
   // Where epochs give the steps, the session has found how many.
   config->steps = (*session)->config().steps;
   StopOnSignals();
-  return TrainRun(arguments, checkpoints, **session).Run(has_summary);
+  return TrainRun(arguments, checkpoints, requests, **session).Run(has_summary);
 }
 
 // The summary of a run that came to no figures, where one was asked for.

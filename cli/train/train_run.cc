@@ -126,6 +126,10 @@ absl::Status TrainRun::Begin() {
     trace_ = *std::move(trace);
   }
   CASTOR_RETURN_IF_ERROR(checkpoints_.Prepare());
+  if (const absl::Status open = requests_.Open(); !open.ok()) {
+    std::printf("note: castor resize cannot reach this run: %s\n",
+                std::string(open.message()).c_str());
+  }
   FlushOutput();
   return absl::OkStatus();
 }
@@ -154,6 +158,7 @@ absl::Status TrainRun::Loop() {
     TakeReports();
     progress_.TellForecast(trainer.training_forecast());
     progress_.Print(/*all=*/false);
+    CASTOR_RETURN_IF_ERROR(Resize());
     if (session_.EvaluatesAfter(step)) {
       const absl::Status evaluated = Evaluate();
       if (!evaluated.ok()) {
@@ -174,6 +179,34 @@ absl::Status TrainRun::Loop() {
   }
   TakeReports();
   progress_.Print(/*all=*/true);
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::Resize() {
+  Trainer& trainer = session_.trainer();
+  const int64_t asked = trainer.requested_device_memory();
+  if (asked == 0) return absl::OkStatus();
+  const absl::Status set = trainer.SetDeviceMemory(asked);
+  if (!set.ok() && !absl::IsResourceExhausted(set) &&
+      !absl::IsUnimplemented(set)) {
+    return set;
+  }
+  const std::string line =
+      set.ok()
+          ? ResizedLine(config_, trainer.admission().device_arena_bytes,
+                        trainer.training_forecast(), report_.tokens_per_step)
+          : std::string(set.message());
+  // The steps before it come first.
+  TakeReports();
+  progress_.Print(/*all=*/true);
+  if (first_) {
+    progress_.Say(set.ok() ? absl::StrCat("resized: ", line)
+                           : absl::StrCat("not resized: ", line));
+  }
+  FlushOutput();
+  report_.device_budget_bytes = trainer.admission().device_arena_bytes;
+  report_.resizes += set.ok();
+  requests_.Answer(asked, {.done = set.ok(), .line = line});
   return absl::OkStatus();
 }
 
@@ -232,7 +265,7 @@ void TrainRun::TakeReports() {
       session_.trainer().predicted_device_peak_bytes();
   report_.plans = session_.trainer().plans();
   report_.speculation = session_.trainer().speculation();
-  report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
+  report_.device_peak_bytes = session_.trainer().arena_stats().peak_in_budget;
   report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
   TellOfTrace();
 }

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cli/live/live_run.h"
+#include "cli/resize/memory_requests.h"
 #include "cli/run/session.h"
 #include "cli/train/progress.h"
 #include "cli/train/report.h"
@@ -37,8 +38,9 @@ const char* EndedBy(const absl::Status& status, bool came_to_a_step);
 class TrainRun {
  public:
   TrainRun(const TrainArguments& arguments, RunCheckpoints& checkpoints,
-           Session& session)
+           MemoryRequests& requests, Session& session)
       : arguments_(arguments),
+        requests_(requests),
         session_(session),
         config_(session.config()),
         checkpoints_(checkpoints),
@@ -56,6 +58,8 @@ class TrainRun {
   absl::Status End();
   void JudgeEnd();
   absl::Status Evaluate();
+  // Gives the device's memory the size that castor resize asks for, if it does.
+  absl::Status Resize();
   absl::Status Saving(absl::FunctionRef<absl::Status()> save);
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);
@@ -65,6 +69,7 @@ class TrainRun {
   bool EndsEarly() const;
 
   const TrainArguments& arguments_;
+  MemoryRequests& requests_;
   Session& session_;
   const Config& config_;
   RunCheckpoints& checkpoints_;

@@ -1,0 +1,107 @@
+// castor resize: another budget for a run that goes on, which comes to the same
+// bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <string>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Resized : public CliTest, public ::testing::WithParamInterface<int> {
+ protected:
+  Resized() { setenv("XDG_RUNTIME_DIR", sockets_.path().c_str(), 1); }
+  ~Resized() override { unsetenv("XDG_RUNTIME_DIR"); }
+
+  ProcessResult Resize(pid_t pid, const std::string& size) const {
+    // The other process writes to files in the run's directory.
+    return RunCastor({"resize", std::to_string(pid), "--device-memory", size},
+                     elsewhere_.path());
+  }
+
+  const TemporaryDirectory elsewhere_;
+  // A socket's path has to be short.
+  const int short_paths_ = setenv("TEST_TMPDIR", "/tmp", /*overwrite=*/1);
+  const TemporaryDirectory sockets_;
+};
+
+TEST_P(Resized, ARunGoesOnToTheSameBits) {
+  const int ranks = GetParam();
+  Json config = SmallConfig();
+  config["checkpoint"] = {{"dir", "out"}};  // saves at the end only
+  config["steps"] = 100000;
+  config["memory"] = {{"device_memory", "4MiB"}};
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+                        directory(), ranks);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 3/")) << process.Wait().err;
+  // Any rank will do.
+  const pid_t pid = ranks == 0 ? process.pid() : process.RankPids().at(1);
+
+  const ProcessResult refused = Resize(pid, "10KiB");
+  ExpectUserError(refused);
+  EXPECT_THAT(refused.err, HasSubstr("the smallest memory.device_memory that "
+                                     "would do is "));
+  EXPECT_THAT(refused.err, HasSubstr("the run goes on with 4.00 MiB"));
+  const std::string words = "that would do is ";
+  const int64_t least =
+      std::stoll(refused.err.substr(refused.err.find(words) + words.size()));
+  // To the byte.
+  ExpectUserError(Resize(pid, std::to_string(least - 1)));
+  for (const std::string& size :
+       {std::to_string(least), std::string("1MiB"), std::string("8MiB")}) {
+    const ProcessResult resized = Resize(pid, size);
+    ASSERT_EQ(resized.exit_code, 0) << resized.err;
+    EXPECT_THAT(resized.out, ContainsRegex("^device memory [^\n]*predicted "
+                                           "step: [^\n]*\n$"));
+  }
+  // Steps go on with it.
+  ASSERT_TRUE(process.WaitForOutput("resized: device memory 8.00 MiB"));
+  if (ranks == 0) {
+    process.Signal(SIGINT);
+  } else {
+    kill(pid, SIGINT);
+  }
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err << result.out;
+  EXPECT_THAT(result.out, HasSubstr("not resized: this run does not fit"));
+  EXPECT_THAT(Resize(pid, "1MiB").err,
+              HasSubstr("no castor train of this user listens as process"));
+  const Json summary = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_EQ(summary["resizes"], 3);
+  EXPECT_EQ(summary["device_budget_bytes"], 8 << 20);
+
+  std::filesystem::remove_all(Path("out"));
+  config["steps"] = summary["steps"];
+  config["memory"] = {{"device_memory", "unlimited"}};
+  const Json whole = Summary(ranks, config);
+  EXPECT_EQ(summary["losses"], whole["losses"]);
+  EXPECT_EQ(summary["parameters_sha256"], whole["parameters_sha256"]);
+  EXPECT_FALSE(whole.contains("resizes"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Resized, ::testing::Values(0, 2));
+
+TEST_F(CliTest, ResizeSaysWhatIsWrongWithItsArguments) {
+  for (const auto& [args, words] :
+       {std::pair<std::vector<std::string>, std::string>{
+            {"resize", "1", "--device-memory", "much"}, "--device-memory"},
+        {{"resize", "1", "--device-memory", "0"}, "more than 0 bytes"},
+        {{"resize", "1"}, "--device-memory is required"},
+        {{"resize", "-4", "--device-memory", "1GiB"}, "PID"}}) {
+    const ProcessResult result = Castor(args);
+    ExpectUserError(result);
+    EXPECT_THAT(result.err, HasSubstr(words));
+  }
+}
+
+}  // namespace
+}  // namespace castor::testing
