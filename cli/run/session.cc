@@ -274,6 +274,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
   trainer.admit_only = options.admit_only;
+  trainer.admit_depth = options.admit_depth;
   trainer.stop = options.stop;
   trainer.device_memory_request = options.device_memory_request;
   if (gpu.has_value()) {

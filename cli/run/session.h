@@ -44,6 +44,8 @@ class Session {
     int64_t machine_share_bytes = 0;
     // See TrainerOptions. Data are not tokenised then, only looked for.
     bool admit_only = false;
+    // See TrainerOptions.
+    AdmitDepth admit_depth = AdmitDepth::kPlan;
     // With admit_only: the machine that the plan is for, on which the
     // configuration was put (PutOn).
     std::optional<PlannedMachine> machine = {};

@@ -56,6 +56,12 @@ struct AdmissionReport {
   int64_t d2h_bytes_per_step = 0;
   // What the plan foresees of a step, with estimated durations.
   Forecast forecast = {};
+  // Only of a run of which no plan was made, by estimated durations: a time
+  // that no plan's step is shorter than, how long it takes by a sketch (or 0),
+  // and the operators of the step.
+  int64_t least_step_ns = 0;
+  int64_t sketched_step_ns = 0;
+  int64_t operators = 0;
   std::string peak_operator;
   // How often a step has a chunk's gradients beside its payload.
   int64_t gradient_blocks = 0;

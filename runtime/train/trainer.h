@@ -250,6 +250,8 @@ class Trainer final : public ObservedRun {
   // plan of training are new, or nothing is.
   absl::Status PlanFor(int64_t bytes, Program& training, Refusal* refusal);
   absl::Status GrowArena(int64_t bytes);
+  // Sets what is known of an admitted run without a plan.
+  void Bound(const Program& training, const PlanRequest& request);
   absl::Status OpenDevice();
   absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);

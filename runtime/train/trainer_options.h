@@ -27,6 +27,15 @@
 
 namespace castor {
 
+// Of a run that is only admitted or refused. Without a plan it is not known
+// whether a device that the host emulates fits the machine beside the host's
+// part.
+enum class AdmitDepth : uint8_t {
+  kBound,   // no plan: sizes, budgets, operators and least_step_ns
+  kSketch,  // sketched_step_ns, too
+  kPlan,
+};
+
 struct TrainerOptions {
   // The shape of a training step. `micro_batches` is the number of all ranks
   // together, a multiple of the world size. Without `training` the run only
@@ -78,6 +87,8 @@ struct TrainerOptions {
   // may be asked for then, and nobody need be joined. The run may be for
   // another machine, so what this one has refuses nothing: the report has it.
   bool admit_only = false;
+  // With admit_only: how much is found out.
+  AdmitDepth admit_depth = AdmitDepth::kPlan;
   // Not 0 when training should end after the step at hand: why, a small number
   // such as a signal's (Trainer::stop_reason). Null: never. Outlives the
   // trainer.

@@ -32,8 +32,8 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
                weight_decay, lr_factor, loss_scale, max_skipped_steps,
                learning_rate, memory, threads, bus_bytes_per_s, open_device,
                gpu_sizes, roofline, bus, activation_checkpointing, admit_only,
-               stop, device_memory_request, planning, scribble_freed_memory] =
-      options;
+               admit_depth, stop, device_memory_request, planning,
+               scribble_freed_memory] = options;
   // The trainer fills in micro batches, each parameter's numbers, and the
   // engine's seed.
   const auto& [rule, gradient_clipping, micro_batches, skips_not_finite,

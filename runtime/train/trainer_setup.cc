@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/blocks/kept_blocks.h"
+#include "memory/plan/bounds/lower_bound.h"
 #include "memory/plan/planner/planner.h"
 #include "memory/plan/planner/run_planner.h"
 #include "memory/plan/residency/use_index.h"
@@ -219,7 +220,14 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   const RunRequest run = RequestRun(rule, traces);
   if (const auto step = RefuseRun(rule, run); step.has_value()) {
     refuse(step->request, step->refusal);
-    return RefusalStatus(step->refusal, memory, FindRemedies());
+    return RefusalStatus(step->refusal, memory,
+                         options_.admit_depth == AdmitDepth::kPlan
+                             ? FindRemedies()
+                             : std::vector<std::string>());
+  }
+  if (options_.admit_depth != AdmitDepth::kPlan) {
+    Bound(*training, run.training);
+    return absl::OkStatus();
   }
   if (planner_.ChoosesBlocks(training->trace)) {
     BlockChoice choice =
@@ -254,6 +262,32 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     return RefusalStatus(*why, memory, {});
   }
   return absl::OkStatus();
+}
+
+void Trainer::Bound(const Program& training, const PlanRequest& request) {
+  const StepTrace& trace = training.trace;
+  const PlacementPolicy* const policy = options_.memory.policy;
+  const bool chooses = planner_.ChoosesBlocks(trace);
+  admission_.operators = static_cast<int64_t>(trace.ops.size());
+  admission_.least_step_ns =
+      LeastStepNs(request,
+                  static_cast<double>(StateLayout::kSumBytes) /
+                      static_cast<double>(SizeOf(engine_->dtype())),
+                  chooses ? WithKeptBlocks(trace, AllBlocks(trace)).compute_ns()
+                          : trace.compute_ns());
+  if (options_.admit_depth == AdmitDepth::kBound) return;
+  if (chooses) {
+    admission_.sketched_step_ns =
+        SketchKeptBlocks(policy, trace, [&](const StepTrace& other) {
+          return planner_.Request(other, training.host_bytes,
+                                  policy->admission);
+        });
+    return;
+  }
+  const Plan plan = policy->sketch != nullptr
+                        ? *SketchPlan(policy, request)
+                        : std::get<Plan>(planner_.PlanOf(policy, request));
+  admission_.sketched_step_ns = SimulatePlan(plan, request).step_ns;
 }
 
 absl::Status Trainer::OpenDevice() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "memory/plan/blocks/block_plans.h"
@@ -81,6 +82,26 @@ BlockChoiceOrRefusal ChooseKeptBlocks(const PlacementPolicy* policy,
     SearchBlocks(&plans);
   }
   return plans.TakeBest();
+}
+
+int64_t SketchKeptBlocks(const PlacementPolicy* policy, const StepTrace& trace,
+                         const PlanRequestFor& request_for) {
+  const Overheads none;
+  const PlanMistake no_mistake;
+  BlockPlans plans(policy, trace, request_for, none, no_mistake);
+  const int64_t blocks = plans.blocks();
+  std::set<BlockUses> choices = {BlockUses(blocks, BlockUse::kRemade),
+                                 BlockUses(blocks, BlockUse::kKept)};
+  if (plans.AnyCanLeave()) {
+    choices.insert(BlockUses(blocks, BlockUse::kOffloaded));
+    choices.insert(
+        Arrange(Arrangement::kAlternating, blocks, blocks / 3, blocks / 3));
+  }
+  int64_t least_ns = INT64_MAX;
+  for (const BlockUses& uses : choices) {
+    least_ns = std::min(least_ns, plans.Sketch(uses));
+  }
+  return least_ns;
 }
 
 }  // namespace castor

@@ -62,6 +62,12 @@ BlockChoiceOrRefusal ChooseKeptBlocks(const PlacementPolicy* policy,
                                       const Overheads& overheads = {},
                                       const PlanMistake& mistake = nullptr);
 
+// Returns about how long, in ns, a step takes with the choice that
+// ChooseKeptBlocks would make, from sketches of four choices at most: to
+// compare requests by. INT64_MAX: none of them fits.
+int64_t SketchKeptBlocks(const PlacementPolicy* policy, const StepTrace& trace,
+                         const PlanRequestFor& request_for);
+
 }  // namespace castor
 
 #endif  // CASTOR_MEMORY_PLAN_BLOCKS_BLOCK_CHOICE_H_

@@ -79,6 +79,43 @@ struct Line {
   double a = 0, b = 0, c = 0;
 };
 
+// Returns the time that updates take on the host if the device holds as many
+// bytes of optimizer states as no moment needs, those that take the host
+// longest for their bytes first, and parts of chunks.
+int64_t LeastHostUpdateNs(const PlanRequest& request) {
+  const StepTrace& trace = *request.trace;
+  const std::vector<Side> host(trace.chunks.size(), Side::kHost);
+  double room = static_cast<double>(request.device_budget_bytes -
+                                    PeakNeededDeviceBytes(request, host));
+  struct Update {
+    double ns = 0;
+    double bytes = 0;
+  };
+  std::vector<Update> updates;
+  double left_ns = 0;
+  for (const OpRecord& op : trace.ops) {
+    if (op.kind != OpKind::kUpdate) continue;
+    Update update = {.ns = static_cast<double>(op.host_duration_ns)};
+    for (const ChunkUse& use : op.chunks) {
+      update.bytes +=
+          static_cast<double>(trace.chunks[use.chunk.value].optimizer_bytes);
+    }
+    left_ns += update.ns;
+    updates.push_back(update);
+  }
+  std::sort(updates.begin(), updates.end(),
+            [](const Update& a, const Update& b) {
+              return a.ns * b.bytes > b.ns * a.bytes;
+            });
+  for (const Update& update : updates) {
+    const double part =
+        update.bytes > 0 ? std::clamp(room / update.bytes, 0.0, 1.0) : 1;
+    left_ns -= part * update.ns;
+    room -= part * update.bytes;
+  }
+  return static_cast<int64_t>(left_ns);
+}
+
 }  // namespace
 
 TrafficBound OneMicroBatchBound(const PlanRequest& request) {
@@ -131,6 +168,29 @@ TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio) {
     }
   }
   return least;
+}
+
+int64_t LeastStepNs(const PlanRequest& request, double sum_ratio,
+                    int64_t compute_ns) {
+  const StepTrace& trace = *request.trace;
+  if (!trace.training) return 0;
+  const auto least =
+      static_cast<double>(std::max(compute_ns, LeastHostUpdateNs(request)));
+  if (request.world_size == 1) {
+    const TrafficBound bound = AccumulationBound(request, sum_ratio);
+    const double bytes_per_s =
+        request.bus.h2d_bytes_per_s + request.bus.d2h_bytes_per_s;
+    const auto bytes = static_cast<double>(bound.h2d_bytes + bound.d2h_bytes);
+    return static_cast<int64_t>(std::max(least, 1e9 * bytes / bytes_per_s));
+  }
+  double received = 0;
+  for (const ChunkInfo& chunk : trace.chunks) {
+    if (chunk.optimizer_bytes == 0) continue;
+    received +=
+        2 * static_cast<double>(chunk.payload_bytes - chunk.home_bytes());
+  }
+  return static_cast<int64_t>(
+      std::max(least, 1e9 * received / request.bus.network_bytes_per_s));
 }
 
 int64_t LeastFetchedBytes(const PlanRequest& request,

@@ -41,6 +41,17 @@ TrafficBound OneMicroBatchBound(const PlanRequest& request);
 // an fp32 value over those of a payload's.
 TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio);
 
+// Returns a time in ns that no plan's step is shorter than, wherever optimizer
+// states are, by the trace's durations: the longest of
+//  - `compute_ns`, the operators of the model that every plan of it runs,
+//  - the updates of those states for which the device has no room,
+//  - on one rank the bytes of AccumulationBound, in both directions at once,
+//  - on several ranks the payloads that each step changes, which a rank
+//    gathers from the others once, and their gradients, which it gets once.
+// 0 for evaluation. `sum_ratio` as above.
+int64_t LeastStepNs(const PlanRequest& request, double sum_ratio,
+                    int64_t compute_ns);
+
 // Returns a lower bound on the bytes that any cyclic plan with these sides
 // fetches per step, for any trace. It relaxes the problem: each byte of a chunk
 // may stay or leave by itself, blocks are not rounded up, and neither early

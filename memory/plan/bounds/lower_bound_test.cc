@@ -221,6 +221,50 @@ Fetched FetchedOf(const ArbitraryTraceOptions& options, uint64_t seed,
   return fetched;
 }
 
+// Two chunks of 1024 bytes with 4096 bytes of states each, on a bus of a byte
+// per ns in each direction.
+TEST(LeastStepNs, IsTheLongestOfWhatNoPlanAvoids) {
+  const StepTrace trace = TraceBuilder()
+                              .Chunk(1024, 4096)
+                              .Chunk(1024, 4096)
+                              .Read({0}, 0, 100)
+                              .Read({1}, 500, 100)
+                              .Write({1}, 700, 200)
+                              .Reduce(1)
+                              .Write({0}, 0, 200)
+                              .Reduce(0)
+                              .Update(0, /*host_ns=*/9000)
+                              .Update(1, /*host_ns=*/5000)
+                              .Build();
+  PlanRequest request;
+  request.trace = &trace;
+  request.bus = {.h2d_bytes_per_s = 1e9, .d2h_bytes_per_s = 1e9};
+  // All fits: the operators are left.
+  request.device_budget_bytes = 1 << 20;
+  EXPECT_EQ(LeastStepNs(request, 2, trace.compute_ns()), 600);
+  // 1024 + 700 bytes are needed: there is room for the states of one chunk,
+  // which are those of the longer update, and for a quarter of the other's.
+  request.device_budget_bytes = 1724 + 4096 + 1024;
+  EXPECT_EQ(LeastStepNs(request, 2, trace.compute_ns()), 5000 * 3 / 4);
+  // Nothing has room. The bus moves 2048 + 848 bytes there and 2048 back, which
+  // take it less than the updates.
+  request.device_budget_bytes = 1900;
+  EXPECT_NEAR(static_cast<double>(LeastStepNs(request, 2, 600)),
+              14000 - 9000 * 176.0 / 4096, 1);
+  request.bus = {.h2d_bytes_per_s = 1e8, .d2h_bytes_per_s = 1e8};
+  EXPECT_EQ(LeastStepNs(request, 2, 600), 10 * (2048 + 848 + 2048) / 2);
+  // Of two ranks each gathers the other half of each payload, and gets as much
+  // of gradients.
+  StepTrace shared = trace;
+  for (ChunkInfo& chunk : shared.chunks) chunk.shard_bytes = 512;
+  request.trace = &shared;
+  request.world_size = 2;
+  request.bus.network_bytes_per_s = 1e7;
+  EXPECT_EQ(LeastStepNs(request, 2, 600), 100 * 2 * (512 + 512));
+  shared.training = false;
+  EXPECT_EQ(LeastStepNs(request, 2, 600), 0);
+}
+
 RC_GTEST_PROP(Evict, FetchesTheLeastForOneSizeAndNothingAcrossSteps, ()) {
   ArbitraryTraceOptions options;
   options.equal_sizes = true;
