@@ -344,6 +344,28 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
       ->type_name("N")
       ->check(CLI::Range(1, 64))
       ->excludes(world_size);
+  command->add_flag("--advise", plan->advise,
+                    "also say what would make a step shorter, by planning "
+                    "again with each change");
+  CLI::Option* const search = command->add_flag(
+      "--search", plan->search,
+      "plan the fastest ways to train that fit, of the given train_batch_size "
+      "and data.sequence_length: micro batch, activations, moments, placement, "
+      "on up to the given GPUs; --gpu may name several cards, with commas");
+  command
+      ->add_option("--price", plan->price,
+                   "with --search: what an hour of a GPU costs, for each of "
+                   "--gpu, with commas: adds the cost of 1e9 tokens")
+      ->type_name("DOLLARS")
+      ->needs(search)
+      ->check(NotEmpty());
+  command
+      ->add_option("--write", plan->write,
+                   "with --search: write the fastest one's configuration to "
+                   "this file, which must not be there yet")
+      ->type_name("FILE")
+      ->needs(search)
+      ->check(NotEmpty());
   AddJson(command, &plan->json);
 }
 

@@ -19,15 +19,18 @@ absl::string_view ResourceKey(Resource resource) {
   return kKeys[static_cast<int>(resource)];
 }
 
+double BusyShare(const Forecast& forecast, Resource resource) {
+  if (forecast.step_ns == 0) return 0;
+  return static_cast<double>(forecast.busy_ns[static_cast<int>(resource)]) /
+         static_cast<double>(forecast.step_ns);
+}
+
 nlohmann::json ForecastJson(const Forecast& forecast) {
   nlohmann::json busy = nlohmann::json::object();
   for (int i = 0; i < kNumResources; ++i) {
     const auto resource = static_cast<Resource>(i);
     if (resource == Resource::kNetwork && forecast.world_size == 1) continue;
-    busy[std::string(ResourceKey(resource))] =
-        forecast.step_ns > 0 ? static_cast<double>(forecast.busy_ns[i]) /
-                                   static_cast<double>(forecast.step_ns)
-                             : 0;
+    busy[std::string(ResourceKey(resource))] = BusyShare(forecast, resource);
   }
   return {
       {"predicted_step_seconds", static_cast<double>(forecast.step_ns) * 1e-9},

@@ -23,6 +23,9 @@ nlohmann::json BudgetJson(int64_t bytes);
 // "compute", "bus_to_device", "bus_from_device", "host", "network".
 absl::string_view ResourceKey(Resource resource);
 
+// The share of a step in which the resource works; 0 where there is no step.
+double BusyShare(const Forecast& forecast, Resource resource);
+
 // What a plan foresees of a step: predicted_step_seconds,
 // predicted_host_peak_bytes, binds, busy, blocks, kept_blocks,
 // offloaded_blocks, planned_addresses.

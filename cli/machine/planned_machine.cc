@@ -57,6 +57,16 @@ int MachineArguments::world_size() const {
   return static_cast<int>(std::min<int64_t>(ranks, 1 << 30));
 }
 
+absl::StatusOr<Machines> MachinesOf(const MachineArguments& arguments) {
+  Machines machines = Machines::Known();
+  if (arguments.file.empty()) return machines;
+  const auto text = ReadSmallFile(arguments.file, kMaxFileBytes);
+  CASTOR_RETURN_IF_ERROR(Annotate("--machine", text.status()));
+  CASTOR_RETURN_IF_ERROR(
+      Annotate("--machine", machines.Add(*text, arguments.file)));
+  return machines;
+}
+
 absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
     const MachineArguments& arguments) {
   if (arguments.world_size() > 0) {
@@ -75,13 +85,7 @@ absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
               "has rows that --gpu and --host name: give --gpu too"));
   }
   if (arguments.gpu.empty() && arguments.ram.empty()) return std::nullopt;
-  Machines machines = Machines::Known();
-  if (!arguments.file.empty()) {
-    const auto text = ReadSmallFile(arguments.file, kMaxFileBytes);
-    CASTOR_RETURN_IF_ERROR(Annotate("--machine", text.status()));
-    CASTOR_RETURN_IF_ERROR(
-        Annotate("--machine", machines.Add(*text, arguments.file)));
-  }
+  CASTOR_ASSIGN_OR_RETURN(const Machines machines, MachinesOf(arguments));
   PlannedMachine machine;
   if (!arguments.ram.empty()) {
     const auto bytes = ParseBytes(arguments.ram);

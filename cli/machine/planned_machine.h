@@ -40,6 +40,10 @@ struct PlannedMachine {
   int ranks = 1;
 };
 
+// The rows that --gpu and --host may name. InvalidArgument, NotFound: of
+// --machine.
+absl::StatusOr<Machines> MachinesOf(const MachineArguments& arguments);
+
 // None: nothing was given. InvalidArgument: an unknown name, a wrong size or
 // file, or an argument that means nothing without another. FailedPrecondition:
 // Castor does not train on this GPU.

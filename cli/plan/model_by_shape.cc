@@ -13,6 +13,7 @@
 #include "base/annotate.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
+#include "cli/plan/plan_arguments.h"
 #include "memory/plan/blocks/kept_blocks.h"
 #include "models/families.h"
 #include "models/shapes/shapes.h"
@@ -53,13 +54,6 @@ absl::Status ReadShape(const std::string& model, ModelConfig* config) {
   std::vector<std::string> notes;  // of weights, which are not looked at
   config->from_config = model;
   return models::LoadPretrained(config, &notes);
-}
-
-bool Sets(const std::vector<std::string>& overrides, absl::string_view key) {
-  return std::any_of(
-      overrides.begin(), overrides.end(), [&](const std::string& override) {
-        return absl::StartsWith(override, absl::StrCat(key, "="));
-      });
 }
 
 absl::Status CheckNoData(const std::vector<std::string>& overrides) {

@@ -1,0 +1,82 @@
+// One run that is planned: what `castor plan` prints, and what its search and
+// its advice compare.
+#ifndef CASTOR_CLI_PLAN_PLANNED_RUN_H_
+#define CASTOR_CLI_PLAN_PLANNED_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/machine/planned_machine.h"
+#include "cli/plan/plan_arguments.h"
+#include "cli/run/session.h"
+#include "run/config/config.h"
+
+namespace castor::cli {
+
+// How the machine of a plan differs from the one that was asked for, where the
+// question is what another machine would gain. Factors are of rates.
+struct MachineChange {
+  int64_t more_device_bytes = 0;
+  double bus = 1;
+  double host = 1;     // of the host's memory
+  double network = 1;  // and of links between GPUs
+};
+
+struct PlannedRun {
+  Config asked;   // as it was read
+  Config config;  // on the machine
+  std::optional<PlannedMachine> machine;
+  // Null until PlanRun.
+  std::unique_ptr<Session> session;
+  // What this machine's disks have no room for; "": nothing, or not looked at.
+  std::string missing_room;
+
+  const AdmissionReport& admission() const {
+    return session->trainer().admission();
+  }
+  int ranks_of_machine() const {
+    return machine.has_value() ? machine->ranks : 1;
+  }
+  // The host memory that all ranks of one machine take at most.
+  int64_t MachineHostBytes() const;
+  double StepSeconds() const;
+  double TokensPerSecond() const;
+};
+
+// Reads what is asked, and finds the machine. InvalidArgument, NotFound,
+// FailedPrecondition: as ConfigOfShape, LoadConfig, FindMachine and PutOn.
+absl::StatusOr<PlannedRun> ReadRun(const PlanArguments& arguments,
+                                   const MachineChange& change = {});
+
+// Makes the session. ResourceExhausted: it does not fit; `refused` (may be
+// null) says why. `say` as Session::Options::say.
+absl::Status MakePlan(const PlanArguments& arguments, AdmitDepth depth,
+                      std::function<void(absl::string_view)> say,
+                      PlannedRun* run, std::optional<RefusedRun>* refused);
+
+// ReadRun and MakePlan, which say nothing.
+absl::StatusOr<PlannedRun> PlanOf(const PlanArguments& arguments,
+                                  AdmitDepth depth,
+                                  const MachineChange& change = {},
+                                  std::optional<RefusedRun>* refused = nullptr);
+
+// What there is to say of a plan beside its figures, a line each.
+std::vector<std::string> NotesOn(const PlannedRun& run, bool by_shape);
+
+// What of a plan is known before it is made, and what it came to
+// (docs/json.md).
+nlohmann::json AskedJson(const Config& config,
+                         const std::optional<PlannedMachine>& machine);
+nlohmann::json PlanJson(const PlannedRun& run, bool by_shape);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_PLAN_PLANNED_RUN_H_

@@ -1,0 +1,32 @@
+// The result of a search as a user reads it, and as JSON (docs/json.md).
+#ifndef CASTOR_CLI_PLAN_SEARCH_SEARCH_TEXT_H_
+#define CASTOR_CLI_PLAN_SEARCH_SEARCH_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/plan/plan_arguments.h"
+#include "cli/plan/search/candidates.h"
+#include "cli/plan/search/search.h"
+
+namespace castor::cli {
+
+// What is searched: the batch and the length, and where they are from.
+std::string DescribeSearch(const PlanArguments& arguments,
+                           const Candidates& candidates);
+
+// How many candidates there were, and what became of them: a line.
+std::string FormatCounts(const SearchResult& result);
+
+// The table of the fastest, what its marks mean, and the table of the fastest
+// with less device memory.
+std::string FormatSearch(const SearchResult& result);
+
+// The command that plans the row's run alone. castor train takes its --set.
+std::string FormatCommand(const FoundRow& best);
+
+nlohmann::json SearchJson(const SearchResult& result);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_PLAN_SEARCH_SEARCH_TEXT_H_
