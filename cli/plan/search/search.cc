@@ -100,6 +100,7 @@ class Searcher {
                      [](const FoundRow& a, const FoundRow& b) {
                        return a.plan.step_seconds < b.plan.step_seconds;
                      });
+    PutAskedResultsFirst();
     MarkFrontier();
     if (result_.rows.empty()) {
       const Bound& last = rows_.back().bound;
@@ -322,6 +323,19 @@ class Searcher {
       CASTOR_RETURN_IF_ERROR(PlanInOrder(std::move(trials)));
     }
     return absl::OkStatus();
+  }
+
+  // Other results are no price for a gain that is none.
+  void PutAskedResultsFirst() {
+    std::vector<FoundRow>& rows = result_.rows;
+    const auto first = std::find_if(
+        rows.begin(), rows.end(),
+        [](const FoundRow& row) { return !row.row.other_results; });
+    if (first == rows.end() || (1 - kLeastGain) * first->plan.step_seconds >
+                                   rows.front().plan.step_seconds) {
+      return;
+    }
+    std::rotate(rows.begin(), first, first + 1);
   }
 
   void MarkFrontier() {

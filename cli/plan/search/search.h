@@ -72,7 +72,9 @@ struct FoundRow {
 };
 
 struct SearchResult {
-  std::vector<FoundRow> rows;  // from the fastest; empty: nothing fits
+  // From the fastest, but that one of the asked results goes first where it is
+  // slower by less than kLeastGain. Empty: nothing fits.
+  std::vector<FoundRow> rows;
   // The fastest, within less device memory: from its smallest budget to three
   // quarters of the way to its peak.
   std::vector<FoundPlan> with_less_memory;

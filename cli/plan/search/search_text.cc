@@ -200,7 +200,15 @@ std::string FormatCommand(const FoundRow& best) {
   } else if (its.world_size > 1) {
     add("--world-size", absl::StrCat(its.world_size));
   }
-  for (const std::string& setting : its.overrides) add("--set", setting);
+  for (size_t i = 0; i < its.overrides.size(); ++i) {
+    const std::string& setting = its.overrides[i];
+    // A later setting of the same key counts.
+    const std::vector<std::string> later(its.overrides.begin() + i + 1,
+                                         its.overrides.end());
+    if (!Sets(later, setting.substr(0, setting.find('=')))) {
+      add("--set", setting);
+    }
+  }
   return absl::StrCat("row 1 alone: ", absl::StrJoin(words, " "), "\n");
 }
 
