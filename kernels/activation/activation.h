@@ -4,6 +4,7 @@
 // Boltzmann machines", 2010; GELU and SiLU, Hendrycks, Gimpel, "Gaussian error
 // linear units", 2016; gates, Shazeer, "GLU variants improve transformer",
 // 2020.
+// Tanh is the activation of BERT's pooler.
 //
 // Both kernels compute in fp32 and round once. The GPU's bits differ from the
 // host's, except for ReLU: their exponential functions differ in the last

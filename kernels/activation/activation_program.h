@@ -74,6 +74,16 @@ struct Silu {
   }
 };
 
+struct Tanh {
+  CASTOR_HD float Value(float x) const { return tanhf(x); }
+  // 4 e / (1 + e)^2, e = e^(-2 |x|): no cancellation where tanh is nearly 1.
+  CASTOR_HD float Slope(float x) const {
+    const float e = expf(Mul(fabsf(x), -2.0f));
+    const float r = Reciprocal(Add(1.0f, e));
+    return Mul(Mul(4.0f, e), Mul(r, r));
+  }
+};
+
 struct Gelu {
   // Beyond this e^(-x^2 / 2) is 0 in fp32.
   static constexpr float kEnd = 14.5f;
@@ -127,6 +137,8 @@ CASTOR_HD void WithActivation(Activation kind, const Fn& fn) {
       return fn(GeluTanh());
     case Activation::kSilu:
       return fn(Silu());
+    case Activation::kTanh:
+      return fn(Tanh());
   }
 }
 

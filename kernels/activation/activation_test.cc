@@ -58,6 +58,13 @@ Oracle OracleOf(Activation kind, double x) {
       return OfSigmoid(x, -c * (x + 0.044715 * x * x * x),
                        c * (1 + 3 * 0.044715 * x * x), 4);
     }
+    case Activation::kTanh: {
+      // Highway's Tanh is off by 4 units in the last place at most.
+      const double sech = 1 / std::cosh(x);
+      return {std::tanh(x), sech * sech,
+              std::abs(std::tanh(x)) * 10 * kUnit + kLeast,
+              sech * sech * 12 * kUnit + kLeast};
+    }
     case Activation::kGelu:
       break;
   }
@@ -86,6 +93,8 @@ std::string NameOf(Activation kind) {
       return "GeluTanh";
     case Activation::kSilu:
       return "Silu";
+    case Activation::kTanh:
+      return "Tanh";
   }
   return "";
 }

@@ -75,6 +75,21 @@ struct Silu {
   }
 };
 
+struct Tanh {
+  HWY_INLINE VF32 Value(VF32 x) const {
+    // Beyond 10 tanh is 1 to within fp32's precision.
+    const VF32 y = hn::Tanh(F32(), Clamp(x, 10.0f));
+    return hn::IfThenElse(hn::Eq(x, x), y, x);
+  }
+  // 4 e / (1 + e)^2, e = e^(-2 |x|): no cancellation where tanh is nearly 1.
+  HWY_INLINE VF32 Slope(VF32 x) const {
+    const VF32 c = Clamp(x, 44.0f);
+    const VF32 e = hn::Exp(F32(), hn::Mul(hn::Abs(c), Const(-2.0f)));
+    const VF32 sum = hn::Add(Const(1.0f), e);
+    return hn::Div(hn::Mul(Const(4.0f), e), hn::Mul(sum, sum));
+  }
+};
+
 struct Gelu {
   // Beyond this e^(-x^2 / 2) is 0 in fp32.
   static constexpr float kEnd = 14.5f;
@@ -125,6 +140,8 @@ HWY_INLINE void WithActivation(Activation kind, const Fn& fn) {
       return fn(GeluTanh());
     case Activation::kSilu:
       return fn(Silu());
+    case Activation::kTanh:
+      return fn(Tanh());
   }
 }
 

@@ -9,11 +9,12 @@ enum class Activation {
   kGelu,      // x Phi(x), Phi the normal distribution: Hugging Face's "gelu"
   kGeluTanh,  // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): "gelu_new"
   kSilu,      // x / (1 + e^-x)
+  kTanh,      // tanh x: BERT's pooler
 };
 
 inline constexpr Activation kAllActivations[] = {
     Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-    Activation::kSilu};
+    Activation::kSilu, Activation::kTanh};
 
 }  // namespace castor::kernels
 

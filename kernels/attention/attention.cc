@@ -71,13 +71,27 @@ absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape) {
 
 absl::Status CheckAttentionOfDocuments(const AttentionShape& shape) {
   const AttentionShape s = shape.Filled();
-  if (s.mask.after == 0 && s.keys == s.positions && s.key_rows == s.positions) {
+  const bool whole = !s.mask.bounded();
+  if ((s.mask.after == 0 || whole) && s.keys == s.positions &&
+      s.key_rows == s.positions) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "attention within documents of ", s.positions, " positions over ", s.keys,
       " keys of ", s.key_rows,
-      ": each position needs one query and one key, and a causal mask"));
+      ": each position needs one query and one key, and a mask that is causal "
+      "or admits all keys"));
+}
+
+absl::Status CheckAttentionOfDocumentsOnGpu(const AttentionShape& shape) {
+  // A single position sees itself alone, whatever the mask.
+  if (shape.Filled().mask.after == 0 || shape.positions <= 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "attention of all positions of a document with each other has no kernel "
+      "for GPUs yet: padded and packed rows of encoders are computed on the "
+      "host");
 }
 
 namespace {

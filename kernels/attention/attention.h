@@ -86,9 +86,11 @@ absl::Status CheckAttentionShape(const AttentionShape& shape);
 // Checks further limits of a GPU. InvalidArgument: a head is too large.
 absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape);
 // Checks that samples of this shape may have several documents.
-// InvalidArgument: a mask that is not causal, or not as many keys, and room for
-// keys, as queries.
+// InvalidArgument: a mask that is neither causal nor All, or not as many keys,
+// and room for keys, as queries.
 absl::Status CheckAttentionOfDocuments(const AttentionShape& shape);
+// Checks further limits of a GPU. InvalidArgument: a mask that is not causal.
+absl::Status CheckAttentionOfDocumentsOnGpu(const AttentionShape& shape);
 
 struct AttentionForwardArgs {
   AttentionShape shape;

@@ -61,6 +61,14 @@ TEST(AttentionBand, RangesAreWhatIsSeenWithinDocuments) {
         }
       }
     }
+    const AttentionBand all = {9, 9, AttentionMask::All(), documents.data()};
+    for (int64_t i = 0; i < 9; ++i) {
+      for (int64_t j = 0; j < 9; ++j) {
+        const bool sees = documents[i] == documents[j];
+        ASSERT_EQ(all.Sees(i, j), sees);
+        ASSERT_EQ(all.FirstQuery(j) <= i && i < all.EndQuery(j), sees);
+      }
+    }
   }
 }
 
@@ -230,7 +238,9 @@ TEST(Attention, AgreesWithDoubleWithinDocuments) {
         ++n;
         const int64_t positions =
             std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-        Spec spec = SpecOf(1 + n % 2, positions, 4, 1 + n % 7, true,
+        // Every second one without a window is an encoder's.
+        const bool causal = window > 0 || n % 4 != 1;
+        Spec spec = SpecOf(1 + n % 2, positions, 4, 1 + n % 7, causal,
                            n % 3 == 0 ? 0.25f : 0.0f)
                         .With(n % 4 < 2 ? 4 : 2, 0, window);
         spec.lengths = lengths;
@@ -489,13 +499,14 @@ TEST(Attention, RefusesBadShapes) {
   refuses("strides", [](Shape& s) { s.key_rows = 1; });
   refuses("131072", [](Shape& s) { s.keys = 131073; });
 
-  // Documents want as many keys as queries, seen causally.
+  // Documents want as many keys as queries, seen causally or all of them.
   const std::vector<DocumentRange> documents(3);
   for (int bad = 0; bad < 3; ++bad) {
     AttentionShape shape = good;
     if (bad == 0) shape.keys = 3;
     if (bad == 1) shape.key_rows = 3;
-    if (bad == 2) shape.mask = AttentionMask::All();
+    if (bad == 2) shape.mask = {.before = 0, .after = 1};
+    EXPECT_EQ(CheckAttentionOfDocumentsOnGpu(shape).ok(), bad != 2);
     ThreadPool pool(1);
     EXPECT_EQ(kernels::Run(ExecContext{&pool},
                            AttentionForwardArgs{.shape = shape,

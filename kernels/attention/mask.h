@@ -42,7 +42,8 @@ struct AttentionBand {
   int64_t keys = 0;
   AttentionMask mask;
   // The document of each position of the sample, which then has as many keys as
-  // queries and a causal mask. Null: the sample is one document.
+  // queries and a mask that is causal or admits all keys. Null: the sample is
+  // one document.
   const DocumentRange* documents = nullptr;
 
   // Query i sees the keys [FirstKey(i), EndKey(i)), and key j is seen by the

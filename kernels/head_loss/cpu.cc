@@ -3,6 +3,7 @@
 
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "kernels/bias_gradient/bias_gradient.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/row_ops.h"
@@ -46,17 +47,33 @@ absl::Status CheckTargets(const HeadLossShape& shape, const int32_t* targets) {
   return absl::OkStatus();
 }
 
+// The head's operands: x [N, C], and of some tokens w [.., C] and bias [..],
+// which may be null.
+struct HeadOperands {
+  const HeadLossShape& shape;
+  const void *x, *w, *bias;
+};
+
 // logits [rows, columns] of rows from `row` and tokens from `column`, in the
 // thread's scratch.
-absl::StatusOr<float*> FormLogits(const HeadLossShape& shape, const void* x,
-                                  const void* w, int64_t row, int64_t rows,
-                                  int64_t column, int64_t columns) {
+absl::StatusOr<float*> FormLogits(const HeadOperands& of, int64_t row,
+                                  int64_t rows, int64_t column,
+                                  int64_t columns) {
+  const auto& [shape, x, w, bias] = of;
   float* logits = cpu::Scratch(cpu::kScratchFloats);
   const cpu::Operand a{shape.dtype, x, shape.channels, false};
   const cpu::Operand b{shape.dtype, w, shape.channels, true};
   CASTOR_RETURN_IF_ERROR(cpu::TileProduct(
       rows, columns, shape.channels, a.From(row, 0), b.From(0, column), false,
       logits, columns, logits + kBlockFloats));
+  if (bias == nullptr) return logits;
+  float* const values = logits + kBlockFloats;
+  const cpu::FloatView row_of_bias =
+      cpu::AsFloat(shape.dtype, cpu::Offset(shape.dtype, bias, column), columns,
+                   1, columns, values);
+  for (int64_t r = 0; r < rows; ++r) {
+    cpu::AddInto(row_of_bias.data, columns, logits + r * columns);
+  }
   return logits;
 }
 
@@ -142,7 +159,8 @@ absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
       context, shape.rows, shape.vocabulary,
       [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
         CASTOR_ASSIGN_OR_RETURN(
-            float* logits, FormLogits(shape, x, w, row, rows, column, columns));
+            float* logits,
+            FormLogits({shape, x, w, bias}, row, rows, column, columns));
         const int64_t at = column / kBlockColumns * shape.rows + row;
         for (int64_t r = 0; r < rows; ++r) {
           const float* row_logits = logits + r * columns;
@@ -200,12 +218,14 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
   for (int64_t begin = 0; begin < shape.vocabulary; begin += width) {
     const int64_t tile = std::min(width, shape.vocabulary - begin);
     const void* tile_w = cpu::Offset(dtype, w, begin * shape.channels);
+    const void* tile_bias =
+        bias == nullptr ? nullptr : cpu::Offset(dtype, bias, begin);
     CASTOR_RETURN_IF_ERROR(ForBlocks(
         context, shape.rows, tile,
         [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
           CASTOR_ASSIGN_OR_RETURN(
-              float* block,
-              FormLogits(shape, x, tile_w, row, rows, column, columns));
+              float* block, FormLogits({shape, x, tile_w, tile_bias}, row, rows,
+                                       column, columns));
           Gradients(*this, row, rows, begin + column, columns, block);
           cpu::StoreTile(dtype, block, columns, rows, columns,
                          cpu::Offset(dtype, dlogits, row * tile + column),
@@ -227,6 +247,16 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
       product.accumulate = begin > 0;
       CASTOR_RETURN_IF_ERROR(
           cpu::MixedMatmul(context, product, {dtype, DType::kFloat32}));
+    }
+    // db = the sums of dlogits' columns.
+    if (db != nullptr) {
+      const BiasGradientArgs sums = {.dtype = dtype,
+                                     .rows = shape.rows,
+                                     .channels = tile,
+                                     .dy = dlogits,
+                                     .db = cpu::Offset(dtype, db, begin),
+                                     .accumulate = accumulate_db};
+      CASTOR_RETURN_IF_ERROR(sums.RunOnCpu(context));
     }
     // dw = dlogits^T x.
     if (dw != nullptr) {

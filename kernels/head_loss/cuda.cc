@@ -208,10 +208,12 @@ absl::Status Backward(const ExecContext& context,
 }  // namespace cuda
 
 absl::Status HeadLossForwardArgs::RunOnGpu(const ExecContext& context) const {
+  CASTOR_RETURN_IF_ERROR(CheckHeadLossOnGpu(bias != nullptr));
   return cuda::Forward(context, *this);
 }
 
 absl::Status HeadLossBackwardArgs::RunOnGpu(const ExecContext& context) const {
+  CASTOR_RETURN_IF_ERROR(CheckHeadLossOnGpu(bias != nullptr));
   return cuda::Backward(context, *this);
 }
 

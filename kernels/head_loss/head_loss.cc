@@ -28,6 +28,13 @@ absl::Status BadTarget(int64_t target, int64_t row, int64_t vocabulary) {
                    "): check that the data and the model use one tokenizer"));
 }
 
+absl::Status CheckHeadLossOnGpu(bool has_bias) {
+  if (!has_bias) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a head with a bias has no kernel for GPUs yet: heads of encoders are "
+      "computed on the host");
+}
+
 absl::Status HeadLossForwardArgs::Check() const { return CheckShape(shape); }
 
 absl::Status HeadLossBackwardArgs::Check() const {
@@ -36,6 +43,15 @@ absl::Status HeadLossBackwardArgs::Check() const {
     return absl::InvalidArgumentError(
         "head loss: dw cannot be added to what is there and take over the "
         "place of w; give dw a place of its own");
+  }
+  if (db != nullptr && bias == nullptr) {
+    return absl::InvalidArgumentError(
+        "head loss: the gradient of a bias is wanted, and there is none");
+  }
+  if (accumulate_db && db == bias && db != nullptr) {
+    return absl::InvalidArgumentError(
+        "head loss: db cannot be added to what is there and take over the "
+        "place of the bias; give db a place of its own");
   }
   return absl::OkStatus();
 }

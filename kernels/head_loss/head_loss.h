@@ -1,7 +1,7 @@
 // The output head and its softmax cross-entropy, fused over tiles of the
 // vocabulary: full logits never exist, neither forward nor backward.
 //
-//   logits = x w^T; loss = -sum_n log softmax(logits)[n, target[n]]
+//   logits = x w^T (+ b); loss = -sum_n log softmax(logits)[n, target[n]]
 //
 // Backward computes each tile of logits again (one product more than with kept
 // logits, but N * V elements less of memory). A tile's rows of w are not needed
@@ -11,7 +11,7 @@
 // they are multiplied, since matrix units take no mixed operands.
 //
 // The GPU's bits differ from the host's: there the loss is summed in double in
-// a tree that depends only on the number of rows.
+// a tree that depends only on the number of rows. A GPU takes no bias yet.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 
@@ -37,6 +37,7 @@ struct HeadLossForwardArgs {
   HeadLossShape shape;
   const void* x = nullptr;           // [N, C]
   const void* w = nullptr;           // [V, C]
+  const void* bias = nullptr;        // [V]; null: none
   const int32_t* targets = nullptr;  // [N]
   // loss [1] = the sum over the rows that take part, summed in double in row
   // order and rounded to fp32 once; 0 where no row does.
@@ -56,10 +57,14 @@ struct HeadLossForwardArgs {
   static absl::Status DescribeFault(const GpuFault& fault);
 };
 
+// Checks what a GPU does not take. InvalidArgument: a head with a bias.
+absl::Status CheckHeadLossOnGpu(bool has_bias);
+
 struct HeadLossBackwardArgs {
   HeadLossShape shape;
   const void* x = nullptr;           // [N, C]
   const void* w = nullptr;           // [V, C]
+  const void* bias = nullptr;        // [V], as in the forward pass
   const int32_t* targets = nullptr;  // [N]
   const float* lse = nullptr;        // [N]
   // d(objective)/d(loss): the gradient of a row's logits is
@@ -68,6 +73,8 @@ struct HeadLossBackwardArgs {
   void* dx = nullptr;  // [N, C]; null: not computed
   void* dw = nullptr;  // [V, C]; null: not computed (frozen). May equal w.
   bool accumulate_dw = false;  // dw += ...; then dw != w
+  void* db = nullptr;          // [V]; null: not computed. May equal bias.
+  bool accumulate_db = false;  // db += ...; then db != bias
   void* workspace = nullptr;
 
   absl::Status Check() const;

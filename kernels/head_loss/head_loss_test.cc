@@ -20,13 +20,15 @@ using Doubles = std::vector<double>;
 
 // The formulas of the header, in double.
 struct Oracle {
+  // `bias` has no elements where there is none.
   Oracle(const HeadLossShape& s, const Doubles& x, const Doubles& w,
-         const std::vector<int32_t>& targets)
+         const std::vector<int32_t>& targets, const Doubles& bias = {})
       : logits(s.rows * s.vocabulary), lse(s.rows) {
     for (int64_t n = 0; n < s.rows; ++n) {
       double sum = 0;
       for (int64_t v = 0; v < s.vocabulary; ++v) {
-        double logit = 0, magnitude = 0;
+        double logit = bias.empty() ? 0 : bias[v];
+        double magnitude = std::abs(logit);
         for (int64_t c = 0; c < s.channels; ++c) {
           const double term = x[n * s.channels + c] * w[v * s.channels + c];
           logit += term;
@@ -50,18 +52,22 @@ struct Oracle {
 };
 
 struct Trial {
-  Trial(const HeadLossShape& s, int64_t shift = 0)
+  Trial(const HeadLossShape& s, int64_t shift = 0, bool with_bias = false)
       : shape(s),
+        has_bias(with_bias),
         x(s.dtype, s.rows * s.channels, shift),
         w(s.dtype, s.vocabulary * s.channels, shift),
         dx(s.dtype, s.rows * s.channels, shift),
         dw(s.dtype, s.vocabulary * s.channels, shift),
+        bias(s.dtype, s.vocabulary, shift),
+        db(s.dtype, s.vocabulary, shift),
         lse(DType::kFloat32, s.rows, shift),
         loss(DType::kFloat32, 1, shift),
         targets(s.rows) {
     std::mt19937_64 random(3);
     x.FillNormal(random);
     w.FillNormal(random, 0.3);
+    bias.FillNormal(random);
     for (int64_t n = 0; n < s.rows; ++n) {
       const bool ignored = n % 7 == 3;
       targets[n] = ignored
@@ -82,6 +88,7 @@ struct Trial {
     args.shape = shape;
     args.x = x.data();
     args.w = w.data();
+    if (has_bias) args.bias = bias.data();
     args.targets = targets.data();
     args.loss = loss.floats();
     args.lse = lse.floats();
@@ -103,6 +110,9 @@ struct Trial {
     args.shape = shape;
     args.x = x.data();
     args.w = w.data();
+    if (has_bias) args.bias = bias.data();
+    if (has_bias && want_dw) args.db = in_place ? bias.data() : db.data();
+    args.accumulate_db = accumulate && has_bias;
     args.targets = targets.data();
     args.lse = lse.floats();
     args.loss_grad = loss_grad;
@@ -112,12 +122,17 @@ struct Trial {
     args.workspace = workspace.data();
     const absl::Status status = kernels::Run(ExecContext{&pool}, args);
     EXPECT_TRUE(workspace.GuardsIntact() && dx.GuardsIntact() &&
-                dw.GuardsIntact() && w.GuardsIntact());
+                dw.GuardsIntact() && w.GuardsIntact() && db.GuardsIntact() &&
+                bias.GuardsIntact());
     return status;
   }
 
+  // No elements: there is none.
+  Doubles bias_values() const { return has_bias ? bias.Values() : Doubles(); }
+
   HeadLossShape shape;
-  GuardedBuffer x, w, dx, dw, lse, loss;
+  bool has_bias;
+  GuardedBuffer x, w, dx, dw, bias, db, lse, loss;
   int32_t correct = -1;
   std::vector<int32_t> targets;
 };
@@ -149,28 +164,32 @@ TEST(HeadLossOracle, GradientFormulaAgreesWithFiniteDifferences) {
 // What a trial should come to, and how far rounding may take it from there.
 // With u = 2^-24 and L the largest sum of magnitudes of a logit (Higham, (3.5),
 // to first order):
-//   a logit            (C + 2) u L =: e
+//   a logit            (C + 3) u L =: e
 //   lse                e + (V's block of 384 + 30) u + 2 u |lse| =: l
 //   loss               rows (e + l) + 2 u |loss|
 //   gradient of logit  g p (e + l + 30 u), or of the target g (e + l + 30 u),
 //                      and one rounding to the type
 //   dx                 sum over v of that times |w|, and (V + 2) u sum |g w|
 //   dw                 sum over n of that times |x|, and (N + 2) u sum |g x|
+//   db                 as dw with x = 1
 // then one rounding to the type. No bound depends on the order of a sum.
 struct Bounded {
   Bounded(const Trial& trial, double loss_grad,
-          const Doubles* dw_before = nullptr)
+          const Doubles* dw_before = nullptr,
+          const Doubles* db_before = nullptr)
       : shape(trial.shape),
         x(trial.x.Values()),
         w(trial.w.Values()),
-        oracle(shape, x, w, trial.targets),
+        oracle(shape, x, w, trial.targets, trial.bias_values()),
         lse_bound(shape.rows),
         dx(x.size()),
         dx_bound(x.size()),
         dw(w.size()),
-        dw_bound(w.size()) {
+        dw_bound(w.size()),
+        db(shape.vocabulary),
+        db_bound(shape.vocabulary) {
     const double e =
-        (static_cast<double>(shape.channels) + 2) * kU * oracle.largest;
+        (static_cast<double>(shape.channels) + 3) * kU * oracle.largest;
     double l = 0;
     for (int64_t n = 0; n < shape.rows; ++n) {
       lse_bound[n] = e + 414 * kU + 2 * kU * std::abs(oracle.lse[n]);
@@ -179,6 +198,10 @@ struct Bounded {
     loss_bound = static_cast<double>(oracle.count) * (e + l) +
                  2 * kU * std::abs(oracle.loss);
     if (dw_before != nullptr) dw = *dw_before;
+    if (db_before != nullptr) db = *db_before;
+    for (size_t i = 0; i < db.size(); ++i) {
+      db_bound[i] = static_cast<double>(shape.rows + 3) * kU * std::abs(db[i]);
+    }
     for (size_t i = 0; i < dw.size(); ++i) {
       dw_bound[i] = static_cast<double>(shape.rows + 3) * kU * std::abs(dw[i]);
     }
@@ -195,6 +218,7 @@ struct Bounded {
     }
     for (size_t i = 0; i < dx.size(); ++i) dx_bound[i] += Rounding(dx[i]);
     for (size_t i = 0; i < dw.size(); ++i) dw_bound[i] += Rounding(dw[i]);
+    for (size_t i = 0; i < db.size(); ++i) db_bound[i] += Rounding(db[i]);
   }
 
   static constexpr double kU = 0x1p-24;
@@ -202,7 +226,7 @@ struct Bounded {
   const Doubles x, w;
   const Oracle oracle;
   double loss_bound = 0;
-  Doubles lse_bound, dx, dx_bound, dw, dw_bound;
+  Doubles lse_bound, dx, dx_bound, dw, dw_bound, db, db_bound;
 
  private:
   double Rounding(double value) const {
@@ -213,6 +237,9 @@ struct Bounded {
   // The part of one logit, whose gradient g is off by at most g_bound.
   void Add(int64_t n, int64_t v, double g, double g_bound) {
     const int64_t channels = shape.channels;
+    db[v] += g;
+    db_bound[v] +=
+        g_bound + static_cast<double>(shape.rows + 3) * kU * std::abs(g);
     for (int64_t c = 0; c < channels; ++c) {
       const double wvc = w[v * channels + c], xnc = x[n * channels + c];
       dx[n * channels + c] += g * wvc;
@@ -229,17 +256,20 @@ struct Bounded {
 };
 
 void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
-                  bool accumulate = false) {
+                  bool accumulate = false, bool with_bias = false) {
   SCOPED_TRACE(testing::Message()
                << shape.rows << " rows, " << shape.channels << " channels, "
                << shape.vocabulary << " tokens, "
-               << static_cast<int>(shape.dtype) << " shift " << shift);
+               << static_cast<int>(shape.dtype) << " shift " << shift
+               << " bias " << with_bias);
   constexpr float kLossGrad = 3.5f;
-  Trial trial(shape, shift);
+  Trial trial(shape, shift, with_bias);
   std::mt19937_64 random(9);
   if (accumulate) trial.dw.FillNormal(random);
-  const Doubles before = trial.dw.Values();
-  const Bounded expected(trial, kLossGrad, accumulate ? &before : nullptr);
+  if (accumulate) trial.db.FillNormal(random);
+  const Doubles before = trial.dw.Values(), db_before = trial.db.Values();
+  const Bounded expected(trial, kLossGrad, accumulate ? &before : nullptr,
+                         accumulate ? &db_before : nullptr);
   ASSERT_TRUE(trial.Forward(2).ok());
   ASSERT_TRUE(trial.Backward(2, kLossGrad, accumulate).ok());
 
@@ -255,6 +285,10 @@ void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
     ASSERT_NEAR(trial.dw[i], expected.dw[i], expected.dw_bound[i])
         << "dw " << i;
   }
+  for (int64_t i = 0; with_bias && i < trial.db.size(); ++i) {
+    ASSERT_NEAR(trial.db[i], expected.db[i], expected.db_bound[i])
+        << "db " << i;
+  }
 }
 
 TEST(HeadLoss, AgreesWithDoubleAtSmallAndOddSizes) {
@@ -263,7 +297,7 @@ TEST(HeadLoss, AgreesWithDoubleAtSmallAndOddSizes) {
       for (int64_t channels : {1, 7, 64}) {
         for (int64_t vocabulary : {1, 2, 50, 385}) {
           ExpectOracle({rows, channels, vocabulary, dtype}, rows % 3,
-                       channels == 7);
+                       channels == 7, rows != 5);
         }
       }
     }
@@ -277,6 +311,7 @@ TEST(HeadLoss, AgreesWithDoubleAcrossBlocksTilesAndPanels) {
     ExpectOracle({257, 20, 1000, dtype});
     ExpectOracle({10, 40, 3500, dtype}, 1, true);
     ExpectOracle({12, 300, 400, dtype});
+    ExpectOracle({270, 20, 3500, dtype}, 0, false, /*with_bias=*/true);
   }
 }
 
@@ -302,13 +337,14 @@ TEST(HeadLoss, GradientMayTakeThePlaceOfTheWeight) {
   for (DType dtype : kAllTypes) {
     for (int64_t vocabulary : {7, 3500}) {
       const HeadLossShape shape{40, 33, vocabulary, dtype};
-      Trial apart(shape);
+      Trial apart(shape, 0, /*with_bias=*/true);
       ASSERT_TRUE(apart.Forward(2).ok());
       ASSERT_TRUE(apart.Backward(2).ok());
-      Trial in_place(shape);
+      Trial in_place(shape, 0, /*with_bias=*/true);
       ASSERT_TRUE(in_place.Forward(2).ok());
       ASSERT_TRUE(in_place.Backward(2, 1, false, true).ok());
       EXPECT_TRUE(in_place.w.SameBits(apart.dw));
+      EXPECT_TRUE(in_place.bias.SameBits(apart.db));
       EXPECT_TRUE(in_place.dx.SameBits(apart.dx));
     }
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/run.h"
@@ -13,15 +14,19 @@ namespace castor::ops {
 namespace {
 
 absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
-                      const Tensor& x, Parameter& w, const Tensor& targets,
-                      const Tensor& lse, bool needs_dx, GradientSink& sink) {
+                      const Tensor& x, Parameter& w, Parameter* bias,
+                      const Tensor& targets, const Tensor& lse, bool needs_dx,
+                      GradientSink& sink) {
   Op op(engine, absl::StrCat(w.name, "/head_backward"));
   const int in_x = op.Read(x);
   const int in_w = op.Read(w);
+  const int in_bias = bias == nullptr ? -1 : op.Read(*bias);
   const int in_targets = op.Read(targets);
   const int in_lse = op.Read(lse);
   const int dx = needs_dx ? op.Output(x.shape(), shape.dtype) : -1;
   const Op::GradientSlot dw = op.ReadAndWriteGradient(w);
+  Op::GradientSlot db;
+  if (bias != nullptr) db = op.ReadAndWriteGradient(*bias);
   const int workspace = op.Workspace(kernels::WorkspaceBytes(
       engine.gpu_sizes(), kernels::HeadLossBackwardArgs{.shape = shape}));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
@@ -34,12 +39,15 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
                                      .shape = shape,
                                      .x = p[in_x],
                                      .w = p[in_w],
+                                     .bias = p[in_bias],
                                      .targets = p.as<const int32_t>(in_targets),
                                      .lse = p.as<const float>(in_lse),
                                      .loss_grad = loss_grad,
                                      .dx = p[dx],
                                      .dw = p[dw.slot],
                                      .accumulate_dw = dw.accumulate,
+                                     .db = p[db.slot],
+                                     .accumulate_db = db.accumulate,
                                      .workspace = p[workspace]});
   }));
   if (!needs_dx) return absl::OkStatus();
@@ -49,7 +57,7 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
 }  // namespace
 
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
-                                const Tensor& targets) {
+                                const Tensor& targets, Parameter* bias) {
   if (w.shape.rank() != 2 || w.shape[1] != x.shape().columns()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", w.name, "\" of shape ", w.shape.ToString(),
@@ -60,6 +68,15 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
         "\"", w.name, "\" got targets of shape ", targets.shape().ToString(),
         " for an input of shape ", x.shape().ToString(), ": one a row"));
   }
+  if (bias != nullptr && bias->elements() != w.shape[0]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", bias->name, "\" of shape ", bias->shape.ToString(),
+        " is no bias for \"", w.name, "\" of shape ", w.shape.ToString()));
+  }
+  if (engine.gpu_sizes() != nullptr) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate(w.name, kernels::CheckHeadLossOnGpu(bias != nullptr)));
+  }
   const kernels::HeadLossShape shape = {.rows = x.shape().rows(),
                                         .channels = x.shape().columns(),
                                         .vocabulary = w.shape[0],
@@ -67,6 +84,7 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   Op op(engine, absl::StrCat(w.name, "/head_forward"));
   const int in_x = op.Read(x);
   const int in_w = op.Read(w);
+  const int in_bias = bias == nullptr ? -1 : op.Read(*bias);
   const int in_targets = op.Read(targets);
   const bool counts = !engine.training();
   const int loss = op.Output(counts ? Shape{2} : Shape{1}, DType::kFloat32);
@@ -83,6 +101,7 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                          .shape = shape,
                          .x = p[in_x],
                          .w = p[in_w],
+                         .bias = p[in_bias],
                          .targets = p.as<const int32_t>(in_targets),
                          .loss = p.as<float>(loss),
                          .lse = p.as<float>(lse),
@@ -91,17 +110,17 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
       }));
   Tensor y = op.output(loss);
   const bool needs_dx = x.requires_grad();
-  if (engine.grad_mode() == GradMode::kOff || !(needs_dx || w.trainable)) {
-    return y;
-  }
+  const bool trains = w.trainable || (bias != nullptr && bias->trainable);
+  if (engine.grad_mode() == GradMode::kOff || !(needs_dx || trains)) return y;
   y.set_requires_grad(true);
   engine.ExpectBackward(w, /*reads=*/true);
+  if (bias != nullptr) engine.ExpectBackward(*bias, /*reads=*/true);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
       y,
-      [&engine, shape, x, &w, targets, saved_lse = op.output(lse), needs_dx](
-          Tensor, GradientSink& sink) -> absl::Status {
-        return Backward(engine, shape, x, w, targets, saved_lse, needs_dx,
+      [&engine, shape, x, &w, bias, targets, saved_lse = op.output(lse),
+       needs_dx](Tensor, GradientSink& sink) -> absl::Status {
+        return Backward(engine, shape, x, w, bias, targets, saved_lse, needs_dx,
                         sink);
       });
   return y;

@@ -8,14 +8,15 @@
 namespace castor::ops {
 
 // loss [1] (fp32), where nothing is trained [2], = the cross-entropy of x [..,
-// C] w [V, C]^T against targets (int32, one per row), summed over the rows; a
-// row whose target is -100 takes no part. Its backward starts from
+// C] w [V, C]^T (+ bias [V]) against targets (int32, one per row), summed over
+// the rows; a row whose target is -100 takes no part. Its backward starts from
 // Engine::loss_gradient(), the gradient of each row's loss. Where nothing is
 // trained, the second element's bytes are an int32: how many rows that take
-// part have no greater logit than their target's. InvalidArgument: w or targets
-// of another shape.
+// part have no greater logit than their target's. InvalidArgument: w, bias or
+// targets of another shape; a bias where kernels run on a GPU.
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
-                                const Tensor& targets);
+                                const Tensor& targets,
+                                Parameter* bias = nullptr);
 
 }  // namespace castor::ops
 

@@ -51,6 +51,27 @@ TEST(HeadLoss, HeadLearnsOnFrozenFeatures) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(HeadLoss, GradientsOfABiasAreTheLosssSlope) {
+  for (const bool frozen : {false, true}) {
+    GradientCase c;
+    c.vocabulary = 5;
+    c.targets = {1, -100, 4, -100, 2, 0};
+    if (frozen) c.frozen = {"head.bias"};
+    c.make = []() -> LossFunction {
+      Parameter& head = MakeParameter("head.weight", {5, 4}, {});
+      Parameter& bias = MakeParameter("head.bias", {5}, {});
+      return [wte = nn::Embedding("wte", 5, 4), &head, &bias](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor& targets) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
+        return ops::HeadLoss(engine, x, head, targets, &bias);
+      };
+    };
+    const absl::Status status = CheckGradients(c);
+    EXPECT_TRUE(status.ok()) << frozen << ": " << status;
+  }
+}
+
 TEST(HeadLoss, IgnoredTargetsTakeNoPart) {
   const absl::Status status =
       CheckGradients(HeadCase(5, {1, -100, 4, -100, -100, 0}, {}));
@@ -90,6 +111,21 @@ TEST(HeadLoss, RefusesAHeadOfAnotherShape) {
         CheckRefusal(c, {"\"head\" of shape " + shape.ToString(), "[2, 3, 4]"});
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+TEST(HeadLoss, RefusesABiasOfAnotherSize) {
+  GradientCase c;
+  c.make = []() -> LossFunction {
+    Parameter& bias = MakeParameter("bias", {4}, {});
+    return [wte = nn::Embedding("wte", 5, 4), &bias](
+               Engine& engine, const Tensor& tokens,
+               const Tensor& targets) -> absl::StatusOr<Tensor> {
+      CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
+      return ops::HeadLoss(engine, x, wte.weight(), targets, &bias);
+    };
+  };
+  const absl::Status status = CheckRefusal(c, {"\"bias\" of shape [4]"});
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(HeadLoss, RefusesMoreOrFewerTargetsThanRows) {
