@@ -4,13 +4,13 @@
 #define CASTOR_MODELS_CAUSAL_LM_H_
 
 #include "absl/status/statusor.h"
+#include "models/logits_model.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/tensor.h"
-#include "runtime/nn/model.h"
 
 namespace castor::models {
 
-class CausalLm : public Model {
+class CausalLm : public LogitsModel {
  public:
   // What the head is applied to, [B, T, C], of tokens [B, T].
   virtual absl::StatusOr<Tensor> Hidden(Engine& engine,
@@ -18,9 +18,8 @@ class CausalLm : public Model {
   // The head [V, C].
   virtual Parameter& head_weight() const = 0;
 
-  // The logits [B, T, V] of the token after each of `tokens` [B, T]. Training
-  // needs none of them in memory: Loss does without.
-  absl::StatusOr<Tensor> Logits(Engine& engine, const Tensor& tokens);
+  // The logits of the token after each of `tokens`.
+  absl::StatusOr<Tensor> Logits(Engine& engine, const Tensor& tokens) final;
 
   absl::StatusOr<Tensor> NextLogits(Engine& engine, const Tensor& tokens) final;
 

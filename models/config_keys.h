@@ -31,6 +31,7 @@ enum class KeyRole : uint8_t {
   kFunction,       // it makes another function of the parameters
   kInitialValues,  // it says what parameters begin with
   kDropout,        // a probability, which may stand beside a directory, too
+  kHead,           // which head there is, which may stand beside one, too
 };
 
 enum class IfNull : uint8_t {
@@ -47,19 +48,28 @@ inline constexpr DoubleRange kEpsilon = {.min = 0, .max = 1, .min_open = true};
 struct KeyUse {
   absl::string_view name;
   KeyRole role = KeyRole::kFunction;
+  // Of a key of kHead: its values, of which there are none where it is a
+  // number, and that one's range.
+  absl::Span<const absl::string_view> choices = {};
+  IntRange ints = {};
 };
 
 // A key of `Config`, an Architecture.
 template <class Config>
 struct ConfigKey : KeyUse {
   constexpr ConfigKey(absl::string_view name, int64_t Config::*member,
-                      IntRange range, IfNull if_null = IfNull::kDefault)
-      : KeyUse{name}, member(member), ints(range), if_null(if_null) {}
+                      IntRange range, IfNull if_null = IfNull::kDefault,
+                      KeyRole role = KeyRole::kFunction)
+      : KeyUse{name, role, {}, range}, member(member), if_null(if_null) {}
   constexpr ConfigKey(absl::string_view name, double Config::*member,
                       DoubleRange range, KeyRole role = KeyRole::kFunction)
       : KeyUse{name, role}, member(member), doubles(range) {}
   constexpr ConfigKey(absl::string_view name, bool Config::*member)
       : KeyUse{name}, member(member) {}
+  // The name of a head, one of these.
+  constexpr ConfigKey(absl::string_view name, std::string Config::*member,
+                      absl::Span<const absl::string_view> heads)
+      : KeyUse{name, KeyRole::kHead, heads}, member(member) {}
   // The name of an activation function (activation_names.h).
   constexpr ConfigKey(absl::string_view name, std::string Config::*member)
       : KeyUse{name}, member(member) {}
@@ -67,7 +77,6 @@ struct ConfigKey : KeyUse {
   std::variant<int64_t Config::*, double Config::*, bool Config::*,
                std::string Config::*>
       member;
-  IntRange ints = {};
   DoubleRange doubles = {};
   IfNull if_null = IfNull::kDefault;
 };
@@ -90,6 +99,16 @@ inline void RequireMultiple(JsonReader& reader, absl::string_view key,
               {reader.PathOf(of_key)});
 }
 
+// Reads one of `choices` into `out`.
+inline void ReadChoice(JsonReader& reader, absl::string_view key,
+                       absl::Span<const absl::string_view> choices,
+                       std::string* out) {
+  if (!reader.Has(key)) return;
+  int index = 0;
+  reader.Choice(key, choices, &index);
+  *out = std::string(choices[static_cast<size_t>(index)]);
+}
+
 // Reads all keys into `config`; errors go into the reader's report.
 template <class Config>
 void ReadKeys(absl::Span<const ConfigKey<Config>> keys, JsonReader& reader,
@@ -109,6 +128,8 @@ void ReadKeys(absl::Span<const ConfigKey<Config>> keys, JsonReader& reader,
             reader.Double(key.name, out, key.doubles);
           } else if constexpr (std::is_same_v<Value, bool>) {
             reader.Bool(key.name, out);
+          } else if (!key.choices.empty()) {
+            ReadChoice(reader, key.name, key.choices, out);
           } else {
             ReadActivation(reader, key.name, out);
           }
@@ -132,7 +153,9 @@ void WriteKeys(absl::Span<const ConfigKey<Config>> keys, const Config& config,
 template <class Config>
 void EraseRates(absl::Span<const ConfigKey<Config>> keys, OrderedJson* json) {
   for (const ConfigKey<Config>& key : keys) {
-    if (key.role != KeyRole::kFunction) json->erase(std::string(key.name));
+    if (key.role == KeyRole::kInitialValues || key.role == KeyRole::kDropout) {
+      json->erase(std::string(key.name));
+    }
   }
 }
 

@@ -10,12 +10,14 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "models/bert/bert.h"
 #include "models/gpt2/gpt2.h"
 #include "models/llama/llama.h"
 #include "models/mistral/mistral.h"
 #include "models/opt/opt.h"
 #include "models/qwen2/qwen2.h"
 #include "models/qwen3/qwen3.h"
+#include "models/roberta/roberta.h"
 #include "runtime/weights/foreign_model.h"
 #include "runtime/weights/hf_weights.h"
 #include "runtime/weights/safetensors.h"
@@ -145,8 +147,8 @@ class AnyFamilyReader final : public ModelReader {
 
 absl::Span<const Family* const> Families() {
   static const Family* const kFamilies[] = {
-      &Gpt2Family(), &LlamaFamily(), &MistralFamily(),
-      &OptFamily(),  &Qwen2Family(), &Qwen3Family(),
+      &Gpt2Family(), &BertFamily(),  &LlamaFamily(), &MistralFamily(),
+      &OptFamily(),  &Qwen2Family(), &Qwen3Family(), &RobertaFamily(),
   };
   return kFamilies;
 }
@@ -188,7 +190,7 @@ absl::Status Parse(absl::string_view text, const std::string& source,
   JsonReport report(source);
   const JsonReader whole(*document, report);
   CASTOR_RETURN_IF_ERROR(report.status());
-  const Json file = *document;
+  Json file = *document;
   // What Castor's configuration gives was checked when it was read.
   for (const auto& [key, value] : model->GetOverrides().items()) {
     (*document)[key] = value;
@@ -215,6 +217,8 @@ absl::Status Parse(absl::string_view text, const std::string& source,
                                     model->type, "\""));
   }
   OrderedJson known = OrderedJson::object();
+  // Another document may follow from what was read.
+  family->TranslateHfConfig(&*document, &file);
   family->ReadOverrides(reader, &known);
   for (const auto& [key, value] : model->GetOverrides().items()) {
     if (!known.contains(key)) {

@@ -306,8 +306,8 @@ TEST(HfConfig, RefusesWhatItCannotDoByName) {
         HasSubstr(test.why));
   }
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));
-  EXPECT_THAT(ErrorOf(R"({"model_type":"bert"})"),
-              HasSubstr("\"bert\" is not supported; only \"gpt2\", "));
+  EXPECT_THAT(ErrorOf(R"({"model_type":"deberta"})"),
+              HasSubstr("\"deberta\" is not supported; only \"gpt2\", "));
   EXPECT_THAT(ErrorOf(R"({"model_type":"gemma2"})"),
               HasSubstr("\"gemma2\" is not supported (its token embeddings are "
                         "scaled and its logits have a soft cap, which no "

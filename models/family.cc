@@ -30,17 +30,31 @@ void RefuseOtherValues(absl::Span<const OnlyValue> only, JsonReader& reader) {
 
 Family::Family(FamilyRow row, std::vector<KeyUse> keys) : row_(std::move(row)) {
   for (const KeyUse& key : keys) {
-    (key.role == KeyRole::kDropout ? dropouts_ : pretrained_keys_)
-        .push_back(key.name);
+    if (key.role == KeyRole::kDropout || key.role == KeyRole::kHead) {
+      overrides_.push_back(key);
+    } else {
+      pretrained_keys_.push_back(key.name);
+    }
   }
 }
 
 void Family::ReadOverrides(JsonReader& reader, OrderedJson* overrides) const {
-  for (const absl::string_view key : dropouts_) {
-    if (!reader.Has(key)) continue;
-    double value = 0;
-    reader.Double(key, &value, kProbability);
-    (*overrides)[std::string(key)] = value;
+  for (const KeyUse& key : overrides_) {
+    if (!reader.Has(key.name)) continue;
+    OrderedJson& given = (*overrides)[std::string(key.name)];
+    if (key.role == KeyRole::kDropout) {
+      double value = 0;
+      reader.Double(key.name, &value, kProbability);
+      given = value;
+    } else if (key.choices.empty()) {
+      int64_t value = key.ints.min;
+      reader.Int(key.name, &value, key.ints);
+      given = value;
+    } else {
+      std::string value;
+      ReadChoice(reader, key.name, key.choices, &value);
+      given = value;
+    }
   }
 }
 
@@ -55,7 +69,7 @@ Json Family::HfConfig(const Architecture& architecture) const {
   // Json sorts the keys, as save_pretrained does.
   Json json = architecture.ToJson();
   AddOldNames(&json);
-  json["architectures"] = {row_.hf_class};
+  json["architectures"] = {HfClass(architecture)};
   for (const absl::string_view token : row_.special_tokens) {
     json[std::string(token)] = nullptr;
   }

@@ -40,7 +40,8 @@ struct OnlyValue {
 struct FamilyRow {
   // "model.type" in Castor's configuration and "model_type" in Hugging Face's.
   absl::string_view name;
-  // transformers' class of the model with its head.
+  // transformers' class of the model with its head; where models of the family
+  // have several, what all of them begin with (Family::HfClass).
   absl::string_view hf_class;
   std::vector<OnlyValue> only;
   HfNames hf_names;  // how tensors are named in files
@@ -49,6 +50,8 @@ struct FamilyRow {
   // model, which a smaller vocabulary does not have.
   std::vector<absl::string_view> special_tokens = {"bos_token_id",
                                                    "eos_token_id"};
+  // Whether all that its models do has kernels for GPUs.
+  bool on_gpus = true;
 };
 
 class Family {
@@ -58,6 +61,7 @@ class Family {
   virtual ~Family() = default;
 
   absl::string_view name() const { return row_.name; }
+  bool on_gpus() const { return row_.on_gpus; }
 
   // --- Castor's configuration.
   // Reads and checks the family's keys; errors go into the reader's report.
@@ -67,9 +71,9 @@ class Family {
   absl::Span<const absl::string_view> pretrained_keys() const {
     return pretrained_keys_;
   }
-  // Reads those that may stand beside "pretrained" in Castor's configuration,
-  // the dropouts. They have the same names in config.json, whose values they
-  // replace.
+  // Reads those that may stand beside "pretrained" in Castor's configuration:
+  // the dropouts, and which head there is. They have the same names in
+  // config.json, whose values they replace.
   void ReadOverrides(JsonReader& reader, OrderedJson* overrides) const;
 
   // --- Hugging Face's files.
@@ -89,6 +93,11 @@ class Family {
     return {};
   }
   const HfNames& hf_names() const { return row_.hf_names; }
+  // Puts into the `document` of a config.json the keys of Architecture::ToJson
+  // that transformers says in other words, unless Castor's configuration has
+  // given them. `file`, the same without what that has given, loses what is so
+  // not true any more.
+  virtual void TranslateHfConfig(Json* /*document*/, Json* /*file*/) const {}
 
   // --- The model, made in the ZeroInit scope that is open.
   virtual std::unique_ptr<Model> Make(
@@ -98,12 +107,16 @@ class Family {
   // What else of a config.json is an error in this family.
   virtual void CheckHfConfig(JsonReader& reader) const {}
   // What else a config.json has for releases of transformers that know a key by
-  // another name.
+  // another name, and what it has in the place of keys that none knows.
   virtual void AddOldNames(Json* json) const {}
+  // transformers' class of this model.
+  virtual std::string HfClass(const Architecture& /*architecture*/) const {
+    return std::string(row_.hf_class);
+  }
 
   const FamilyRow row_;
   std::vector<absl::string_view> pretrained_keys_;
-  std::vector<absl::string_view> dropouts_;
+  std::vector<KeyUse> overrides_;
 };
 
 }  // namespace castor::models

@@ -262,9 +262,20 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   return ReferenceOf(c);
 }
 
+TrainingCase RandomModelOn(
+    const std::function<TrainingCase(TrainingCase)>& place, uint64_t seed) {
+  TrainingCase c = place(RandomModel(seed));
+  const bool runs = c.options.gpu_sizes == nullptr ||
+                    models::FamilyOf(ModelConfigOf(c)).on_gpus();
+  return runs ? c : place(RandomModel(seed, models::Families()[0]));
+}
+
 TrainingCase RandomGeneration(uint64_t seed) {
   Random random(seed, HashName("generation", 10));
   TrainingCase c = RandomModel(seed);
+  if (ModelConfigOf(c).architecture->task() != ModelTask::kNextToken) {
+    c = RandomModel(seed, models::Families()[0]);
+  }
   const int64_t positions = ModelConfigOf(c).architecture->positions();
   StepShape& shape = c.options.shape;
   c.steps =

@@ -66,6 +66,23 @@ nlohmann::json Expected(const std::string& name) {
   return nlohmann::json::parse(in);
 }
 
+// Micro batch `index` of an encoder's fixture. What pads a sequence is of a
+// document of its own.
+MicroBatch EncoderBatch(const nlohmann::json& expected, int64_t index) {
+  const nlohmann::json& inputs = expected["inputs"][index];
+  MicroBatch batch = {.tokens = inputs["tokens"],
+                      .targets = inputs["targets"],
+                      .segments = inputs["segments"]};
+  const int32_t length = expected["sequence_length"];
+  for (const int32_t end : inputs["lengths"]) {
+    for (int32_t t = 0; t < length; ++t) {
+      batch.documents.push_back(t < end ? DocumentRange{0, end}
+                                        : DocumentRange{t, t + 1});
+    }
+  }
+  return batch;
+}
+
 std::vector<uint16_t> Tokens(const std::string& name) {
   std::ifstream in(Fixture(name, "tokens.bin"), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
@@ -106,6 +123,13 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
     return PretrainedSource::Open(Fixture(name, "hf"), parameters,
                                   models::FamilyOf(model).hf_names());
   };
+  if (expected.contains("inputs")) {
+    c.options.shape.documents = c.options.shape.segments = true;
+    c.data = [&expected](int64_t index) {
+      return EncoderBatch(expected, index);
+    };
+    return c;
+  }
   c.data = [tokens = Tokens(name), shape = c.options.shape](int64_t index) {
     MicroBatch batch;
     for (int64_t b = 0; b < shape.batch; ++b) {
@@ -373,10 +397,9 @@ class FamilyLogits : public ::testing::TestWithParam<std::string> {
 
   // How far the logits are from what is expected, in units of the limit.
   double OffBy(const ModelConfig& model, const Change& change = nullptr) const {
-    const int64_t batch = expected_["train_micro_batch_size_per_gpu"];
-    const int64_t length = expected_["sequence_length"];
-    const std::vector<uint16_t> all = Tokens(GetParam());
-    const auto logits = LogitsOf(
+    const TrainingCase c = CaseOf(GetParam(), expected_);
+    const MicroBatch first = c.data(0);
+    auto logits = LogitsOf(
         model,
         [&](const Parameter& parameter) -> absl::StatusOr<std::vector<float>> {
           const int64_t n = parameter.elements();
@@ -388,16 +411,44 @@ class FamilyLogits : public ::testing::TestWithParam<std::string> {
           if (change) change(parameter.name, rows, n / rows, &values);
           return values;
         },
-        {all.begin(), all.begin() + batch * length}, batch);
+        c.options.shape, first);
     EXPECT_TRUE(logits.ok()) << logits.status();
     auto file =
         SafetensorsFile::Open(Fixture(GetParam(), "logits.safetensors"));
     EXPECT_TRUE(file.ok()) << file.status();
     if (!logits.ok() || !file.ok()) return 0;
-    const Distance distance = Between(*logits, 1, ValuesOf(**file, "logits"));
+    std::vector<float> theirs = ValuesOf(**file, "logits");
+    if (expected_.contains("inputs")) {
+      KeepWhatCounts(c.options.shape, first, &*logits, &theirs);
+    }
+    const Distance distance = Between(*logits, 1, theirs);
     return distance.worst /
            Limit(expected_["torch_float32_error"]["logits"].get<double>(),
                  distance.largest);
+  }
+
+  // Of an encoder's logits [B, T, V], leaves those of what is no padding. Of a
+  // sequence's label there is one in their [B, V], that of the first token.
+  static void KeepWhatCounts(const StepShape& shape, const MicroBatch& batch,
+                             std::vector<float>* ours,
+                             std::vector<float>* theirs) {
+    const size_t width = ours->size() / batch.tokens.size();
+    const bool each = theirs->size() == ours->size();
+    std::vector<float> kept, expected;
+    for (size_t at = 0; at < batch.tokens.size(); ++at) {
+      const bool is_first = at % static_cast<size_t>(shape.length) == 0;
+      if (each ? batch.documents[at].begin != 0 : !is_first) continue;
+      const auto from = [&](const std::vector<float>& x, size_t row) {
+        return x.begin() + static_cast<ptrdiff_t>(row * width);
+      };
+      kept.insert(kept.end(), from(*ours, at), from(*ours, at + 1));
+      if (each) {
+        expected.insert(expected.end(), from(*theirs, at),
+                        from(*theirs, at + 1));
+      }
+    }
+    *ours = std::move(kept);
+    if (each) *theirs = std::move(expected);
   }
 
   const nlohmann::json expected_;
@@ -427,14 +478,16 @@ bool IsPart(const std::string& name, std::initializer_list<const char*> parts) {
 // program computes of them what a wrong one would of the right weights.
 TEST_P(FamilyLogits, TellEachMistake) {
   const nlohmann::json keys = model_.architecture->ToJson();
-  for (const char* epsilon : {"rms_norm_eps", "layer_norm_epsilon"}) {
+  for (const char* epsilon :
+       {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"}) {
     if (!keys.contains(epsilon)) continue;
     EXPECT_GT(OffBy(With({{epsilon, 1e-3}})), kVisible) << epsilon;
   }
-  if (const auto activation = keys.find("activation_function");
-      activation != keys.end()) {
-    EXPECT_GT(OffBy(With({{"activation_function",
-                           *activation == "gelu" ? "gelu_new" : "gelu"}})),
+  for (const char* key : {"activation_function", "hidden_act"}) {
+    const auto activation = keys.find(key);
+    // Llama and its relatives have one.
+    if (activation == keys.end() || *activation == "silu") continue;
+    EXPECT_GT(OffBy(With({{key, *activation == "gelu" ? "gelu_new" : "gelu"}})),
               kVisible);
   }
   if (model_.type == "opt") {
@@ -447,6 +500,20 @@ TEST_P(FamilyLogits, TellEachMistake) {
       }
     };
     EXPECT_GT(OffBy(model_, shift), kVisible) << "positions";
+  }
+  if (expected_.contains("inputs")) {
+    // Another segment, and positions that begin one later.
+    for (const char* part : {"token_type_embeddings", "position_embeddings"}) {
+      const Change shift = [part](const std::string& name, int64_t rows,
+                                  int64_t columns, std::vector<float>* values) {
+        if (IsPart(name, {part})) {
+          MoveRows(rows, columns, values,
+                   [&](int64_t row) { return (row + 1) % rows; });
+        }
+      };
+      if (keys["type_vocab_size"] == 1 && *part == 't') continue;
+      EXPECT_GT(OffBy(model_, shift), kVisible) << part;
+    }
   }
   if (const auto window = keys.find("sliding_window");
       window != keys.end() && !window->is_null()) {

@@ -4,11 +4,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "memory/plan/layout/chunk_layout.h"
-#include "models/causal_lm.h"
 #include "models/families.h"
+#include "models/logits_model.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/testing/eager_backend.h"
@@ -16,11 +17,9 @@
 namespace castor::testing {
 namespace {
 
-absl::StatusOr<std::vector<float>> Run(Engine& engine, models::CausalLm& model,
-                                       EagerBackend& backend,
-                                       const ParameterValues& values,
-                                       std::vector<int32_t> tokens,
-                                       int64_t batch) {
+absl::StatusOr<std::vector<float>> Run(
+    Engine& engine, models::LogitsModel& model, EagerBackend& backend,
+    const ParameterValues& values, const StepShape& shape, MicroBatch batch) {
   for (const auto& parameter : engine.parameters()) {
     CASTOR_ASSIGN_OR_RETURN(const std::vector<float> given, values(*parameter));
     if (static_cast<int64_t>(given.size()) != parameter->elements()) {
@@ -31,11 +30,21 @@ absl::StatusOr<std::vector<float>> Run(Engine& engine, models::CausalLm& model,
     std::copy(given.begin(), given.end(), all.begin() + parameter->offset);
     backend.SetValues(parameter->chunk, std::move(all));
   }
-  const int64_t length = static_cast<int64_t>(tokens.size()) / batch;
+  const Shape sizes = {shape.batch, shape.length};
+  RowDocuments rows;
   engine.BeginMicroBatch({});
+  const absl::Cleanup leaves = [&engine] { engine.LeaveMicroBatch(); };
+  if (shape.documents) {
+    CASTOR_RETURN_IF_ERROR(
+        SetDocuments(engine, shape, std::move(batch.documents), &rows));
+  }
+  if (shape.segments) {
+    CASTOR_RETURN_IF_ERROR(
+        SetSegments(engine, shape, std::move(batch.segments)));
+  }
   CASTOR_ASSIGN_OR_RETURN(
       const Tensor input,
-      engine.Upload("tokens", {batch, length}, std::move(tokens)));
+      engine.Upload("tokens", sizes, std::move(batch.tokens)));
   CASTOR_ASSIGN_OR_RETURN(const Tensor logits, model.Logits(engine, input));
   const auto* data =
       static_cast<const float*>(backend.data(logits.storage_id()));
@@ -46,14 +55,14 @@ absl::StatusOr<std::vector<float>> Run(Engine& engine, models::CausalLm& model,
 
 absl::StatusOr<std::vector<float>> LogitsOf(const ModelConfig& config,
                                             const ParameterValues& values,
-                                            std::vector<int32_t> tokens,
-                                            int64_t batch) {
+                                            const StepShape& shape,
+                                            MicroBatch batch) {
   Engine engine(DType::kFloat32, /*seed=*/1);
   ZeroInit scope(engine);
   const std::unique_ptr<Model> model =
       models::FamilyOf(config).Make(*config.architecture);
-  auto* const causal = dynamic_cast<models::CausalLm*>(model.get());
-  if (causal == nullptr) {
+  auto* const with_logits = dynamic_cast<models::LogitsModel*>(model.get());
+  if (with_logits == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(config.type, " gives no logits"));
   }
@@ -68,7 +77,8 @@ absl::StatusOr<std::vector<float>> LogitsOf(const ModelConfig& config,
   EagerBackend backend(&layout);
   engine.SetBackend(&backend);
   engine.SetLayout(&layout);
-  auto logits = Run(engine, *causal, backend, values, std::move(tokens), batch);
+  auto logits =
+      Run(engine, *with_logits, backend, values, shape, std::move(batch));
   engine.SetBackend(nullptr);
   engine.SetLayout(nullptr);
   return logits;

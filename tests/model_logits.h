@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "run/config/model_config.h"
 #include "run/model/parameter.h"
+#include "runtime/train/micro_batch.h"
 
 namespace castor::testing {
 
@@ -17,12 +18,12 @@ namespace castor::testing {
 using ParameterValues =
     std::function<absl::StatusOr<std::vector<float>>(const Parameter&)>;
 
-// The logits [B, T, V] of `model`, a causal language model, for `tokens`
-// [batch, T], in fp32 and in plain memory.
+// The logits [B, T, V] of `model` for `batch`, whose targets do not count, in
+// fp32 and in plain memory.
 absl::StatusOr<std::vector<float>> LogitsOf(const ModelConfig& model,
                                             const ParameterValues& values,
-                                            std::vector<int32_t> tokens,
-                                            int64_t batch);
+                                            const StepShape& shape,
+                                            MicroBatch batch);
 
 }  // namespace castor::testing
 

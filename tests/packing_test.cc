@@ -45,7 +45,8 @@ struct Documents {
   std::vector<std::vector<std::vector<std::pair<int32_t, int32_t>>>> rows;
 };
 
-Documents RandomDocuments(int64_t length, int64_t vocabulary, Random& random) {
+Documents RandomDocuments(int64_t length, int64_t vocabulary, int64_t labels,
+                          Random& random) {
   Documents documents = {.length = length};
   documents.rows.resize(3);
   for (auto& row : documents.rows) {
@@ -56,7 +57,7 @@ Documents RandomDocuments(int64_t length, int64_t vocabulary, Random& random) {
       left -= static_cast<int64_t>(document.size());
       for (auto& [token, target] : document) {
         token = static_cast<int32_t>(random.Uniform(0, vocabulary - 1));
-        target = static_cast<int32_t>(random.Uniform(0, vocabulary - 1));
+        target = static_cast<int32_t>(random.Uniform(0, labels - 1));
       }
       document.back().second = -100;
     }
@@ -66,8 +67,10 @@ Documents RandomDocuments(int64_t length, int64_t vocabulary, Random& random) {
   return documents;
 }
 
-// A row for each document, padded to `length`.
-MicroBatch Apart(const Documents& documents, int64_t length) {
+// A row for each document, padded to `length`; with `apart` what pads it is no
+// part of the document, which only a model that sees all of a row tells.
+MicroBatch Apart(const Documents& documents, int64_t length,
+                 bool apart = false) {
   MicroBatch batch;
   for (const auto& row : documents.rows) {
     for (const auto& document : row) {
@@ -75,6 +78,11 @@ MicroBatch Apart(const Documents& documents, int64_t length) {
         const bool inside = i < static_cast<int64_t>(document.size());
         batch.tokens.push_back(inside ? document[i].first : 0);
         batch.targets.push_back(inside ? document[i].second : -100);
+        if (!apart) continue;
+        const auto at = static_cast<int32_t>(i);
+        const auto size = static_cast<int32_t>(document.size());
+        batch.documents.push_back(inside ? DocumentRange{0, size}
+                                         : DocumentRange{at, at + 1});
       }
     }
   }
@@ -203,15 +211,19 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnInEveryFamily) {
           std::min<int64_t>(13, ModelConfigOf(c).architecture->positions());
       c.options.shape = {.batch = 1, .length = length};
       const Documents documents =
-          RandomDocuments(length, VocabularyOf(c), random);
+          RandomDocuments(length, VocabularyOf(c), LabelsOf(c), random);
       for (const bool gpu : {false, true}) {
+        if (gpu && !family->on_gpus()) continue;
         const auto on = [&](TrainingCase x) {
           return gpu ? OnTestMachine(std::move(x)) : x;
         };
         SCOPED_TRACE(::testing::Message()
                      << ModelConfigOf(c).architecture->ToJson().dump()
                      << (gpu ? " GPU" : " host"));
-        const auto apart = GradientsOf(on(c), Apart(documents));
+        const bool whole =
+            ModelConfigOf(c).architecture->task() != ModelTask::kNextToken;
+        const auto apart =
+            GradientsOf(on(c), Apart(documents, documents.length, whole));
         ASSERT_TRUE(apart.ok()) << apart.status();
         const MicroBatch batch = Together(documents);
         const auto together = GradientsOf(on(c), batch);
@@ -244,7 +256,7 @@ TEST(Padding, ChangesNoLossAndNoGradient) {
     TrainingCase c;
     c.model = SmallGpt2(150);
     c.options.memory.policy = FindPolicy("cpu");
-    const Documents documents = RandomDocuments(40, 64, random);
+    const Documents documents = RandomDocuments(40, 64, 64, random);
     const auto padded_to = [&](int64_t length) {
       TrainingCase padded = c;
       padded.options.shape = {.batch = 1, .length = length};
@@ -273,7 +285,7 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnAcrossTiles) {
     c.dtype = dtype;
     c.options.memory.policy = FindPolicy("cpu");
     c.options.shape = {.batch = 1, .length = 150};
-    const Documents documents = RandomDocuments(150, 64, random);
+    const Documents documents = RandomDocuments(150, 64, 64, random);
     for (const bool gpu : {false, true}) {
       const auto on = [&](TrainingCase x) {
         return gpu ? OnTestMachine(std::move(x)) : x;

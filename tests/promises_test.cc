@@ -355,8 +355,9 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
         absl::StrCat("CASTOR_SEED=", seed, " CASTOR_MODEL=", i, "\n");
     const bool generates =
         (i / kGroups - GetParam()) % kModelsPerGeneration == 0;
-    const TrainingCase model = OnTestMachine(
-        generates ? RandomGeneration(model_seed) : RandomModel(model_seed));
+    const TrainingCase model = generates
+                                   ? OnTestMachine(RandomGeneration(model_seed))
+                                   : RandomModelOn(OnTestMachine, model_seed);
     SetCurrentCase(name + Describe(model));
     auto reference = RunTraining(model);
     ASSERT_TRUE(reference.ok()) << reference.status() << "\n"
@@ -455,7 +456,7 @@ TEST(Speculation, GivesTheSameBits) {
     // The seed is this kind's in either case.
     ++seed;
     if (has_ranks && IsShare() && !(kind.commits && kind.repeats)) continue;
-    TrainingCase model = OnTestMachine(RandomModel(MixKey(99, seed)));
+    TrainingCase model = RandomModelOn(OnTestMachine, MixKey(98, seed));
     model.dtype = kind.loss_scale > 0 ? DType::kFloat16 : DType::kFloat32;
     model.frozen.clear();
     model.steps = 8;
@@ -535,7 +536,7 @@ TEST(DeviceSums, GiveTheSameBits) {
       if (!has_ranks && (clipping == 0 || dtype == DType::kFloat16)) continue;
       ++seed;
       if (has_ranks && IsShare() && seed != kOfShare) continue;
-      TrainingCase model = OnTestMachine(RandomModel(MixKey(77, seed)));
+      TrainingCase model = RandomModelOn(OnTestMachine, MixKey(77, seed));
       model.dtype = dtype;
       model.frozen.clear();
       model.steps = 6;

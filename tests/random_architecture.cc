@@ -67,6 +67,12 @@ std::map<std::string, Json> RandomValues(Random& random) {
     values["sliding_window"] = nullptr;
   }
   values["max_window_layers"] = random.Uniform(0, layers);
+  // An encoder's.
+  values["type_vocab_size"] = random.Uniform(1, 3);
+  values["pad_token_id"] = 0;
+  values["num_labels"] = random.Uniform(2, 5);
+  values["head"] = random.Pick(
+      {"masked_lm", "sequence_classification", "token_classification"});
   // Large enough for gradients to differ from layer to layer.
   values["initializer_range"] = values["init_std"] = 0.2;
   return values;
@@ -108,19 +114,19 @@ std::vector<std::string> RandomFrozen(const Architecture& architecture,
   const Json keys = architecture.ToJson();
   switch (random.Uniform(0, 6)) {
     case 0:
-      return {"*embed_tokens.*"};
+      return {"*embed_tokens.*", "*word_embeddings.*"};
     case 1:
-      return {"*norm*"};
+      return {"*norm*", "*LayerNorm*"};
     case 2:
       return {"*.bias", "*.up_proj.*"};
     case 3:
-      return {"*.layers.0.*"};
+      return {"*.layers.0.*", "*.layer.0.*"};
     case 4:
-      return {"*attn*"};
+      return {"*attn*", "*attention*"};
     case 5:  // everything but the head
       return keys.value("tie_word_embeddings", false)
                  ? std::vector<std::string>{"*.layers.*", "*norm*"}
-                 : std::vector<std::string>{"model.*"};
+                 : std::vector<std::string>{"model.*", "*.encoder.*"};
     default:  // everything but the first norms: the longest way back
       return {"*embed*", "*_proj.*", "*post_*", "model.norm*", "lm_head*"};
   }

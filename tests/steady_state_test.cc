@@ -133,7 +133,8 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
       StepShape shape = c.options.shape;
       shape.batch = c.options.eval_batch;
       auto next = [&]() -> absl::StatusOr<MicroBatch> {
-        return RandomMicroBatch(c.seed + 2, index++, shape, VocabularyOf(c));
+        return RandomMicroBatch(c.seed + 2, index++, shape, VocabularyOf(c),
+                                LabelsOf(c));
       };
       auto once = trainer.Evaluate(3, next);
       if (!once.ok()) return once.status();

@@ -20,14 +20,17 @@
 namespace castor::testing {
 
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
-                            const StepShape& shape, int64_t vocabulary) {
+                            const StepShape& shape, int64_t vocabulary,
+                            int64_t labels) {
+  if (labels == 0) labels = vocabulary;
   MicroBatch batch;
   const int64_t size = shape.batch * shape.length;
   for (int64_t i = 0; i < size; ++i) {
     const auto words = Philox4x32({seed, static_cast<uint64_t>(index)},
                                   static_cast<uint64_t>(i));
     batch.tokens.push_back(static_cast<int32_t>(words[0] % vocabulary));
-    batch.targets.push_back(static_cast<int32_t>(words[1] % vocabulary));
+    batch.targets.push_back(static_cast<int32_t>(words[1] % labels));
+    if (shape.segments) batch.segments.push_back(0);
     if (!shape.documents || i < static_cast<int64_t>(batch.documents.size())) {
       continue;
     }
@@ -114,6 +117,11 @@ ModelConfig ModelConfigOf(const TrainingCase& c) {
   return config;
 }
 
+int64_t LabelsOf(const TrainingCase& c) {
+  return c.architecture != nullptr ? c.architecture->labels()
+                                   : c.model.vocab_size;
+}
+
 int64_t VocabularyOf(const TrainingCase& c) {
   return c.architecture != nullptr ? c.architecture->vocabulary()
                                    : c.model.vocab_size;
@@ -177,7 +185,8 @@ absl::StatusOr<TrainingResult> RunRank(
     const int64_t index = next_index;
     next_index += ranks.world_size;
     if (c.data) return c.data(index);
-    MicroBatch batch = RandomMicroBatch(c.seed, index, shape, VocabularyOf(c));
+    MicroBatch batch =
+        RandomMicroBatch(c.seed, index, shape, VocabularyOf(c), LabelsOf(c));
     if (c.masked) {
       // Each step has a label, not always in the same micro batch.
       const int64_t in_step = c.options.shape.micro_batches;
@@ -203,8 +212,8 @@ absl::StatusOr<TrainingResult> RunRank(
                       ranks.rank}]() mutable -> absl::StatusOr<MicroBatch> {
                 StepShape evaluated = options.shape;
                 evaluated.batch = options.eval_batch;
-                MicroBatch batch = RandomMicroBatch(c.seed + 1, index,
-                                                    evaluated, VocabularyOf(c));
+                MicroBatch batch = RandomMicroBatch(
+                    c.seed + 1, index, evaluated, VocabularyOf(c), LabelsOf(c));
                 if (c.masked) {
                   MaskLabels(c.seed + 1, index,
                              /*keeps_one=*/index == 0, &batch);

@@ -18,6 +18,14 @@
 
 namespace castor {
 
+// What a model says, and what its targets are (docs/data.md).
+enum class ModelTask : uint8_t {
+  kNextToken,      // after each token, the token that follows
+  kMaskedTokens,   // at each place that has a target, the token there
+  kTokenLabels,    // of each token, one of labels()
+  kSequenceLabel,  // of a sequence, at its first token, one of labels()
+};
+
 // The sizes and rates of one model. Immutable.
 class Architecture {
  public:
@@ -27,6 +35,11 @@ class Architecture {
   virtual absl::string_view family() const = 0;
   // The number of tokens that it knows.
   virtual int64_t vocabulary() const = 0;
+  virtual ModelTask task() const { return ModelTask::kNextToken; }
+  // What a target may be: in [0, labels()), or -100.
+  virtual int64_t labels() const { return vocabulary(); }
+  // How many texts of a pair or a list it tells apart in a sequence; 1: none.
+  virtual int64_t segments() const { return 1; }
   // The most tokens that a sequence may have, and the key that says so.
   virtual int64_t positions() const = 0;
   virtual absl::string_view positions_key() const = 0;

@@ -126,6 +126,7 @@ void Engine::LeaveMicroBatch() {
   context_.cache = nullptr;
   context_.first_position = 0;
   documents_ = nullptr;
+  segments_ = Tensor();
 }
 
 void Engine::AbandonMicroBatch() {

@@ -118,7 +118,8 @@ class Engine {
   // Call it after backward. FailedPrecondition if a trainable parameter got no
   // gradient.
   absl::Status EndMicroBatch();
-  // Forgets the micro batch's tape, cache and documents, which may go then.
+  // Forgets the micro batch's tape, cache, documents and segments, which may go
+  // then.
   void LeaveMicroBatch();
   // Forgets what a micro batch left behind that was not brought to its end.
   void AbandonMicroBatch();
@@ -188,6 +189,11 @@ class Engine {
   // Null: each row is one document. It is the micro batch's, until its end.
   const RowDocuments* documents() const { return documents_; }
   void set_documents(const RowDocuments* documents) { documents_ = documents; }
+
+  // The segment of each token [B, T], int32: which of the texts of a pair it is
+  // of. Empty: all are of the first. It is the micro batch's, until its end.
+  const Tensor& segments() const { return segments_; }
+  void set_segments(Tensor segments) { segments_ = std::move(segments); }
 
   // Random stream of the dropout at `site` in this micro batch.
   RandomKey DropoutKey(absl::string_view site) const;
@@ -263,6 +269,7 @@ class Engine {
   Phase phase_ = Phase::kForward;
   GradMode grad_mode_ = GradMode::kOff;
   const RowDocuments* documents_ = nullptr;
+  Tensor segments_;
   std::optional<std::vector<bool>> kept_blocks_;
   int64_t next_block_ = 0;
   bool in_block_ = false;

@@ -123,6 +123,7 @@ absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
     batch.tokens.resize(shape.batch * shape.length);
     batch.targets.resize(shape.batch * shape.length);
     if (shape.documents) batch.documents = WholeRows(shape);
+    if (shape.segments) batch.segments.resize(batch.tokens.size());
     auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
     if (!loss.ok()) return loss.status();
     if (i > 0) continue;
@@ -145,6 +146,18 @@ bool HasSaneBlocks(const StepTrace& trace) {
                                           block.kept_peak_bytes.end(),
                                           [](int64_t b) { return b >= 0; });
                      });
+}
+
+// Refuses a micro batch with `what` of `count` tokens, of which it wants each
+// token's or, where there are none (`some`), no token's.
+absl::Status CheckSome(const char* what, bool some, size_t count,
+                       const StepShape& shape) {
+  const int64_t tokens = some ? shape.batch * shape.length : 0;
+  if (static_cast<int64_t>(count) == tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a micro batch of ", shape.batch, " samples of ",
+                   shape.length, " tokens has ", what, " of ", count,
+                   " tokens: give ", some ? "each token's" : "none"));
 }
 
 }  // namespace
@@ -173,6 +186,16 @@ absl::Status SetDocuments(Engine& engine, const StepShape& shape,
   return absl::OkStatus();
 }
 
+absl::Status SetSegments(Engine& engine, const StepShape& shape,
+                         std::vector<int32_t> segments) {
+  CASTOR_ASSIGN_OR_RETURN(
+      Tensor uploaded,
+      engine.Upload("input/segments", {shape.batch, shape.length},
+                    std::move(segments)));
+  engine.set_segments(std::move(uploaded));
+  return absl::OkStatus();
+}
+
 int64_t CountLabels(const MicroBatch& batch) {
   return static_cast<int64_t>(batch.targets.size()) -
          std::count(batch.targets.begin(), batch.targets.end(),
@@ -183,13 +206,10 @@ absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
     const std::function<absl::Status(const Tensor& loss)>& with_loss) {
-  const int64_t documents = static_cast<int64_t>(batch.documents.size());
-  if (documents != (shape.documents ? shape.batch * shape.length : 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a micro batch of ", shape.batch, " samples of ", shape.length,
-        " tokens has documents of ", documents, " tokens: give ",
-        shape.documents ? "each token's" : "none"));
-  }
+  CASTOR_RETURN_IF_ERROR(
+      CheckSome("documents", shape.documents, batch.documents.size(), shape));
+  CASTOR_RETURN_IF_ERROR(
+      CheckSome("segments", shape.segments, batch.segments.size(), shape));
   for (const auto* data : {&batch.tokens, &batch.targets}) {
     if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -210,6 +230,10 @@ absl::StatusOr<Tensor> RunMicroBatch(
   if (shape.documents) {
     CASTOR_RETURN_IF_ERROR(
         SetDocuments(engine, shape, std::move(batch.documents), &rows));
+  }
+  if (shape.segments) {
+    CASTOR_RETURN_IF_ERROR(
+        SetSegments(engine, shape, std::move(batch.segments)));
   }
   Tensor loss;
   {

@@ -30,6 +30,8 @@ struct StepShape {
   int64_t cache = 0;
   // Whether several documents share a sample (MicroBatch::documents).
   bool documents = false;
+  // Whether tokens have segments (MicroBatch::segments).
+  bool segments = false;
 
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
@@ -39,6 +41,9 @@ struct MicroBatch {
   std::vector<int32_t> tokens, targets;  // [B, T]
   // [B, T], where the shape says that there are some; else empty.
   std::vector<DocumentRange> documents = {};
+  // [B, T], where the shape says that there are some; else empty. Which text of
+  // a pair a token is of, in [0, Architecture::segments()).
+  std::vector<int32_t> segments = {};
 };
 
 // Documents that fill a sample each.
@@ -49,6 +54,10 @@ std::vector<DocumentRange> WholeRows(const StepShape& shape);
 absl::Status SetDocuments(Engine& engine, const StepShape& shape,
                           std::vector<DocumentRange> documents,
                           RowDocuments* rows);
+
+// Brings `segments` to the device and makes them the engine's.
+absl::Status SetSegments(Engine& engine, const StepShape& shape,
+                         std::vector<int32_t> segments);
 
 // The labelled tokens.
 int64_t CountLabels(const MicroBatch& batch);

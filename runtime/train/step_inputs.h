@@ -2,10 +2,10 @@
 //
 // A token's part in the gradient is one over the labelled tokens of the whole
 // batch, so all of a step's micro batches are taken before its first backward
-// pass: 8 bytes a token, 24 with documents, which the plan counts as the host's
-// staging (InputBytes). With several ranks each tells the others its count.
-// That happens under the first micro batch's forward pass, which needs no
-// count; nothing but the first backward pass waits for it.
+// pass: 8 bytes a token, 16 more with documents and 4 with segments, which the
+// plan counts as the host's staging (InputBytes). With several ranks each tells
+// the others its count. That happens under the first micro batch's forward
+// pass, which needs no count; nothing but the first backward pass waits for it.
 //
 // Threads: one. Lifetime: outlives agreed(), and the communicator that it was
 // given outlives it.
@@ -25,12 +25,13 @@
 
 namespace castor {
 
-// Host memory for the tokens, targets and documents of a rank's micro batches
-// in a step.
+// Host memory for the tokens, targets, documents and segments of a rank's micro
+// batches in a step.
 inline int64_t InputBytes(const StepShape& shape) {
   // Documents stay on the host (RowDocuments), beside what is uploaded.
-  const size_t of_token =
-      2 * sizeof(int32_t) + (shape.documents ? 2 * sizeof(DocumentRange) : 0);
+  const size_t of_token = 2 * sizeof(int32_t) +
+                          (shape.documents ? 2 * sizeof(DocumentRange) : 0) +
+                          (shape.segments ? sizeof(int32_t) : 0);
   return shape.batch * shape.length * shape.micro_batches *
          static_cast<int64_t>(of_token);
 }

@@ -470,6 +470,7 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
     MicroBatch batch = {std::vector<int32_t>(size, 0),
                         std::vector<int32_t>(size, kernels::kIgnoredTarget)};
     if (shape.documents) batch.documents = WholeRows(shape);
+    if (shape.segments) batch.segments.resize(batch.tokens.size());
     return batch;
   };
   int64_t labels = 0;

@@ -292,7 +292,8 @@ class Trainer final : public ObservedRun {
                                                : options_.shape.length,
             .micro_batches = 1,
             .training = false,
-            .documents = options_.shape.documents};
+            .documents = options_.shape.documents,
+            .segments = options_.shape.segments};
   }
   // The passes after the first, of a run that generates.
   StepShape next_token_shape() const {

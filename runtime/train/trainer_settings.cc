@@ -13,14 +13,15 @@ namespace {
 using Json = nlohmann::json;
 
 Json ShapeSettings(const StepShape& shape) {
-  const auto& [batch, length, micro_batches, training, cache, documents] =
-      shape;
+  const auto& [batch, length, micro_batches, training, cache, documents,
+               segments] = shape;
   return {{"batch", batch},
           {"length", length},
           {"micro_batches", micro_batches},
           {"training", training},
           {"cache", cache},
-          {"documents", documents}};
+          {"documents", documents},
+          {"segments", segments}};
 }
 
 }  // namespace

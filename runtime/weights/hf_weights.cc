@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -48,6 +49,13 @@ std::vector<std::string> NamesInFiles(const std::string& parameter,
       parameter,
       std::string(absl::StripPrefix(parameter, names.optional_prefix))};
   if (tied && parameter == names.embedding) found.push_back(kHeadName);
+  for (const HfNames::Ending& ending : names.old_endings) {
+    if (!absl::EndsWith(parameter, ending.ours)) continue;
+    for (int i = 0; i < 2; ++i) {
+      found.push_back(
+          absl::StrCat(absl::StripSuffix(found[i], ending.ours), ending.old));
+    }
+  }
   return found;
 }
 
@@ -76,7 +84,11 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsTensor* tensor =
         FindAny(model, NamesInFiles(parameter.name, names, tied));
     if (tensor == nullptr) {
-      missing.push_back(parameter.name);
+      if (names.other_head && MatchesAnyPattern(names.heads, parameter.name)) {
+        resolved.push_back("");
+      } else {
+        missing.push_back(parameter.name);
+      }
       continue;
     }
     const std::string& name = tensor->name;
@@ -96,7 +108,8 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
   for (const std::string& name : model.names()) {
     const bool copy = tied && name == kHeadName && !names.embedding.empty();
     if (!used.contains(name) && !copy &&
-        !MatchesAnyPattern(names.without_parameter, name)) {
+        !MatchesAnyPattern(names.without_parameter, name) &&
+        !(names.other_head && MatchesAnyPattern(names.heads, name))) {
       unexpected.push_back(QuotedForMessage(name));
     }
   }

@@ -32,6 +32,16 @@ struct HfNames {
   // Patterns (base/name_pattern.h) of names in a file that may hold
   // no parameter of ours, as saved masks.
   std::vector<std::string> without_parameter = {};
+  // Patterns of the names of heads' parameters, ours and files'. Where a model
+  // gets another head than its file has (`other_head`), the file may lack some
+  // of ours, which begin anew, and have others'.
+  std::vector<std::string> heads = {};
+  bool other_head = false;
+  // How our names may end in a file instead.
+  struct Ending {
+    std::string ours, old;
+  };
+  std::vector<Ending> old_endings = {};
 };
 
 struct HfParameter {
@@ -40,8 +50,9 @@ struct HfParameter {
 };
 
 // The file's name for each of `parameters`, in their order: what
-// SafetensorsModel::ReadFloats takes. InvalidArgument lists all that is
-// missing, of the wrong shape or dtype, or in the file without being known.
+// SafetensorsModel::ReadFloats takes; "" for one of another head that the file
+// lacks. InvalidArgument lists all that is missing, of the wrong shape or
+// dtype, or in the file without being known.
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names);

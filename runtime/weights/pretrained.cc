@@ -27,7 +27,7 @@ std::string FormatIndex(const Parameter& parameter, int64_t element) {
 
 absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
     const std::string& directory, const Parameters& parameters,
-    const HfNames& hf_names) {
+    const HfNames& hf_names, uint64_t seed) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsModel> model,
                           SafetensorsModel::Open(directory));
   std::vector<HfParameter> wanted;
@@ -44,6 +44,10 @@ absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
       new PretrainedSource(std::move(model)));
   for (size_t i = 0; i < wanted.size(); ++i) {
     source->file_names_[wanted[i].name] = names[i];
+    if (names[i].empty()) source->new_parameters_.push_back(wanted[i].name);
+  }
+  if (!source->new_parameters_.empty()) {
+    source->new_values_ = std::make_unique<InitialValues>(seed);
   }
   return source;
 }
@@ -55,6 +59,7 @@ absl::Status PretrainedSource::Read(const Parameter& parameter, StatePart part,
     return absl::OkStatus();
   }
   const std::string& name = file_names_.at(parameter.name);
+  if (name.empty()) return new_values_->Read(parameter, part, begin, end, out);
   CASTOR_RETURN_IF_ERROR(model_->ReadFloats(name, begin, end, out));
   const int64_t bad = FirstNotFinite({out, static_cast<size_t>(end - begin)});
   if (bad < 0) return absl::OkStatus();
