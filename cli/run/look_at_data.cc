@@ -174,7 +174,8 @@ absl::StatusOr<LabelCount> LookAtLabels(
 }
 
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
-                                       const TextOfTokens& text_of) {
+                                       const TextOfTokens& text_of,
+                                       ModelTask task) {
   // The tokens that are shown; of a long sample the begin tells what it is.
   constexpr int64_t kMost = 2000;
   const int64_t length = data.sequence_length();
@@ -187,12 +188,21 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   const auto first = static_cast<size_t>(documents[0].end);
   tokens.resize(first);
   targets.resize(first);
+  const bool whole = task != ModelTask::kNextToken;
+  const std::string label =
+      task == ModelTask::kSequenceLabel && targets[0] != kNoTarget
+          ? absl::StrCat("  label ", targets[0])
+          : "";
+  if (task == ModelTask::kSequenceLabel) targets[0] = kNoTarget;
   // What follows the last target may be padding, and is not shown. A sample of
   // a run has a target beyond its tokens.
   tokens.push_back(targets.back());
   int64_t end = documents[0].end;
   while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;
-  if (end == 0) {  // nothing is learned, and all but its padding is shown
+  if (whole) {
+    end = documents[0].end;
+  } else if (end ==
+             0) {  // nothing is learned, and all but its padding is shown
     constexpr int32_t kPadding = 0;
     end = documents[0].end;
     while (end > 1 && tokens[static_cast<size_t>(end - 1)] == kPadding) --end;
@@ -201,6 +211,7 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   }
   const int64_t shown = std::min(end, kMost);
   const auto is_learned = [&](int64_t i) {
+    if (whole) return targets[static_cast<size_t>(i)] != kNoTarget;
     return i > 0 && targets[static_cast<size_t>(i - 1)] != kNoTarget;
   };
   const auto text_of_first = [&](int64_t count) {
@@ -227,7 +238,7 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   if (shown < end) {
     absl::StrAppend(&line, "... (", end - shown, " more tokens)");
   }
-  return line;
+  return line + label;
 }
 
 }  // namespace castor::cli

@@ -13,6 +13,7 @@
 #include "cli/output/output_file.h"
 #include "cli/run/input_identity.h"
 #include "run/config/data_config.h"
+#include "run/config/model_config.h"
 #include "runtime/data/data_set.h"
 
 namespace castor::cli {
@@ -44,9 +45,11 @@ absl::StatusOr<LabelCount> LookAtLabels(
 // The first sample of a run as text, of several that share a row the first of
 // them: one line, what of it is learned between
 // "[[" and "]]". A long one is cut. What follows the last target is left
-// out, if there is a target: it may be padding.
+// out, if there is a target: it may be padding. Of a sequence that is seen
+// whole all is shown, and after it its label.
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
-                                       const TextOfTokens& text_of);
+                                       const TextOfTokens& text_of,
+                                       ModelTask task);
 
 }  // namespace castor::cli
 

@@ -11,8 +11,9 @@ namespace castor::cli {
 namespace {
 
 // Leaves the first `length` of each row of `values` [batch, from].
+template <class T>
 void CutRows(int64_t batch, int64_t from, int64_t length,
-             std::vector<int32_t>* values) {
+             std::vector<T>* values) {
   if (length == from) return;
   for (int64_t b = 1; b < batch; ++b) {
     std::copy_n(values->begin() + b * from, length,
@@ -33,21 +34,33 @@ absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
       position, shape.batch, micro.tokens.data(), micro.targets.data()));
   CutRows(shape.batch, filled, shape.length, &micro.tokens);
   CutRows(shape.batch, filled, shape.length, &micro.targets);
-  if (!shape.documents) return micro;
-  micro.documents.resize(micro.tokens.size());
-  CASTOR_RETURN_IF_ERROR(
-      data.FillDocuments(position, shape.batch, micro.documents.data()));
+  if (shape.documents) {
+    micro.documents.resize(shape.batch * filled);
+    CASTOR_RETURN_IF_ERROR(
+        data.FillDocuments(position, shape.batch, micro.documents.data()));
+    CutRows(shape.batch, filled, shape.length, &micro.documents);
+  }
+  if (shape.segments) {
+    micro.segments.resize(shape.batch * filled);
+    CASTOR_RETURN_IF_ERROR(
+        data.FillSegments(position, shape.batch, micro.segments.data()));
+    CutRows(shape.batch, filled, shape.length, &micro.segments);
+  }
   return micro;
 }
 
 }  // namespace
 
 StepShape ShapeOf(const Config& config) {
+  const Architecture& model = *config.model.architecture;
+  // What pads a sequence that is seen whole is a document of its own.
+  const bool whole = model.task() != ModelTask::kNextToken;
   return {
       .batch = config.train_micro_batch_size_per_gpu,
       .length = config.data.sequence_length,
       .micro_batches = config.gradient_accumulation_steps * config.world_size(),
-      .documents = config.data.packing == Packing::kRows};
+      .documents = whole || config.data.packing == Packing::kRows,
+      .segments = model.segments() > 1};
 }
 
 Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
@@ -75,6 +88,7 @@ Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
       const auto length = static_cast<int32_t>(shape.length);
       batch.documents.resize(batch.tokens.size(), {0, length});
     }
+    if (shape.segments) batch.segments.resize(batch.tokens.size());
     return batch;
   };
 }

@@ -213,6 +213,20 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
       if (options.say) options.say(absl::StrCat("note: ", note));
     }
   }
+  if (config.device.type == DeviceType::kCuda &&
+      !models::FamilyOf(config.model).on_gpus()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device.type: models of type \"", config.model.type,
+        "\" are trained on the host alone yet: their attention over padded "
+        "sequences has no kernel for GPUs. Say \"device\": {\"type\": "
+        "\"host\"}"));
+  }
+  if (options.generation.has_value() &&
+      config.model.architecture->task() != ModelTask::kNextToken) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: one of type \"", config.model.type,
+        "\" says labels of whole sequences, and generates no text"));
+  }
   if (!config.model.directory().empty()) {
     CASTOR_RETURN_IF_ERROR(FitToModel(&config));
   }
@@ -233,6 +247,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   if (!config.model.pretrained.empty() && !options.from_checkpoint) {
     CASTOR_RETURN_IF_ERROR(session->OpenPretrained());
+    session->TellOfNewHead(options);
   }
   if (!options.evaluate_only && !options.generation.has_value() &&
       options.ranks.rank == 0) {
@@ -318,12 +333,24 @@ int64_t Session::kept_bytes() const {
 }
 
 absl::Status Session::OpenPretrained() {
+  HfNames names = models::FamilyOf(config_.model).hf_names();
+  names.other_head = config_.model.GetOverrides().contains("head");
   auto source =
       PretrainedSource::Open(config_.model.pretrained, engine_->parameters(),
-                             models::FamilyOf(config_.model).hf_names());
+                             names, static_cast<uint64_t>(config_.seed));
   CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
   pretrained_ = *std::move(source);
   return absl::OkStatus();
+}
+
+void Session::TellOfNewHead(const Options& options) const {
+  const std::vector<std::string>& names = pretrained_->new_parameters();
+  if (names.empty() || !options.say) return;
+  options.say(
+      absl::StrCat("note: ", config_.model.pretrained, " has no ",
+                   absl::StrJoin(names, ", "), " for model.head \"",
+                   config_.model.architecture->ToJson().value("head", ""),
+                   "\": they begin anew"));
 }
 
 absl::Status Session::Initialize() {

@@ -179,6 +179,8 @@ class Session {
   absl::Status KeepFiles(const Options& options);
   // Opens the weights of model.pretrained and checks them by their headers.
   absl::Status OpenPretrained();
+  // Says which parameters of another head begin anew.
+  void TellOfNewHead(const Options& options) const;
   absl::Status LookAtStream(const Options& options);
   absl::Status AwaitData();
   // Looks at the data that the run is judged by, and sets eval_length_.

@@ -27,6 +27,9 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
   return OpenData(
       data,
       {.vocabulary = config.model.architecture->vocabulary(),
+       .task = config.model.architecture->task(),
+       .labels = config.model.architecture->labels(),
+       .segments = config.model.architecture->segments(),
        .seed = static_cast<uint64_t>(config.data_seed()),
        .batch_samples = options.evaluate_only ? 0 : config.train_batch_size,
        .threads = ThreadsOf(config.device),
@@ -88,7 +91,8 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
   }
   if (data_.train != nullptr && data_.text_of != nullptr) {
     CASTOR_ASSIGN_OR_RETURN(first_sample_,
-                            ShowSample(*data_.train, data_.text_of));
+                            ShowSample(*data_.train, data_.text_of,
+                                       config_.model.architecture->task()));
   }
   const DataConfig& data = config_.data;
   *evaluates = config_.evaluates() &&

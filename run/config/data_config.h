@@ -51,7 +51,8 @@ absl::string_view RecordFormatName(RecordFormat format);
 inline constexpr absl::string_view kRecordKeys[] = {
     "text",       "messages",    "conversations",  "prompt",
     "completion", "instruction", "input",          "output",
-    "input_ids",  "labels",      "attention_mask", "tools"};
+    "input_ids",  "labels",      "attention_mask", "tools",
+    "text_pair",  "label",       "token_type_ids"};
 
 enum class LossOn : uint8_t { kAll, kAssistant, kCompletion };
 absl::string_view LossOnName(LossOn loss_on);

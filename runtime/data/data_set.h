@@ -1,8 +1,9 @@
 // Samples for training and validation, and a file that gives them.
 //
 // A data set has n samples of T inputs and T targets: target t is what the
-// model should say after inputs 0 to t, or kNoTarget where nothing is learned
-// and nothing counts. A run counts samples from 0, on and on: position p is in
+// model should say after inputs 0 to t, or, of a model that sees whole
+// sequences, at input t; or kNoTarget where nothing is learned and nothing
+// counts. A run counts samples from 0, on and on: position p is in
 // epoch p / n (sample_order.h).
 #ifndef CASTOR_RUNTIME_DATA_DATA_SET_H_
 #define CASTOR_RUNTIME_DATA_DATA_SET_H_
@@ -76,6 +77,14 @@ class DataSet {
     const int64_t length = sequence_length();
     std::fill_n(documents, batch * length,
                 DocumentRange{0, static_cast<int32_t>(length)});
+    return absl::OkStatus();
+  }
+
+  // segments [batch, T] of the same positions: which text of a pair each token
+  // is of. By itself all are of the first.
+  virtual absl::Status FillSegments(int64_t /*first_position*/, int64_t batch,
+                                    int32_t* segments) const {
+    std::fill_n(segments, batch * sequence_length(), 0);
     return absl::OkStatus();
   }
 

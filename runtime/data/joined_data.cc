@@ -59,6 +59,15 @@ class JoinedData : public DataSet {
                        });
   }
 
+  absl::Status FillSegments(int64_t first_position, int64_t batch,
+                            int32_t* segments) const override {
+    return ForEachDraw(first_position, batch,
+                       [&](int64_t b, const DataSet& data, int64_t draw) {
+                         return data.FillSegments(
+                             draw, 1, segments + b * sequence_length());
+                       });
+  }
+
   int64_t sequence_length() const override {
     return members_[0].data->sequence_length();
   }

@@ -137,6 +137,15 @@ absl::Status LengthBatches::FillDocuments(int64_t first_position, int64_t batch,
   return absl::OkStatus();
 }
 
+absl::Status LengthBatches::FillSegments(int64_t first_position, int64_t batch,
+                                         int32_t* segments) const {
+  for (int64_t b = 0; b < batch; ++b) {
+    CASTOR_RETURN_IF_ERROR(data_->FillSegments(
+        PlaceOf(first_position + b), 1, segments + b * sequence_length()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> LengthBatches::Check(int64_t all,
                                                  int64_t sample) const {
   CASTOR_ASSIGN_OR_RETURN(const std::string samples, data_->Check(all, sample));

@@ -55,6 +55,8 @@ class LengthBatches : public DataSet {
   int64_t sequence_length() const override { return data_->sequence_length(); }
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const override;
+  absl::Status FillSegments(int64_t first_position, int64_t batch,
+                            int32_t* segments) const override;
   absl::Status FillDocuments(int64_t first_position, int64_t batch,
                              DocumentRange* documents) const override;
   int64_t LengthAt(int64_t position) const override {

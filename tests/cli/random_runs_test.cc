@@ -120,6 +120,48 @@ class RandomRuns : public CliTest {
     return config;
   }
 
+  // Makes the run's model an encoder, and its data records with labels. They
+  // are drawn beside the other runs' values, which stay as they are.
+  void MakeEncoder(Random& random, Json* config) const {
+    const std::string head = random.Pick(
+        {"masked_lm", "sequence_classification", "token_classification"});
+    for (const char* name : {"r.jsonl", "s.jsonl"}) {
+      std::string lines;
+      for (int64_t i = random.Uniform(8, 60); i > 0; --i) {
+        std::vector<int64_t> ids, segments, labels;
+        for (int64_t t = random.Uniform(1, 40); t > 0; --t) {
+          ids.push_back(random.Uniform(0, 127));
+          segments.push_back(random.Uniform(0, 1));
+          const bool counts = labels.empty() || random.Chance(0.5);
+          labels.push_back(counts ? random.Uniform(0, 4) : -100);
+        }
+        Json line = {{"input_ids", ids}, {"token_type_ids", segments}};
+        if (head == "sequence_classification") {
+          line["label"] = labels[0];
+        } else {
+          line["labels"] = labels;
+        }
+        absl::StrAppend(&lines, line.dump(), "\n");
+      }
+      WriteFile(Path(name), lines);
+    }
+    Json& data = (*config)["data"];
+    (*config)["model"] = {{"type", random.Pick({"bert", "roberta"})},
+                          {"vocab_size", 128},
+                          {"hidden_size", 16},
+                          {"num_hidden_layers", random.Uniform(1, 2)},
+                          {"num_attention_heads", 2},
+                          {"intermediate_size", 24},
+                          {"max_position_embeddings", 34},
+                          {"num_labels", 5},
+                          {"head", head}};
+    (*config)["optimizer"]["no_decay"] = {"*.bias", "*LayerNorm*"};
+    data["train"] = {"r.jsonl", "s.jsonl"};
+    if (data.contains("validation")) data["validation"] = "s.jsonl";
+    data.erase("streaming");
+    data.erase("shuffle_window");
+  }
+
   // What they may not depend on. *ranks: 0 is a process of its own.
   static Json RandomPlacement(Random& random, Json config, int* ranks) {
     *ranks = random.Pick({0, 2});
@@ -167,11 +209,15 @@ Json LastOf(const Json& list, size_t count) {
 TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
   const int64_t cases = FromEnvironment("CASTOR_CASES", 10);
   const int64_t seed = FromEnvironment("CASTOR_SEED", 1);
-  int64_t early = 0, streamed = 0, by_length = 0, rows = 0;
+  int64_t early = 0, streamed = 0, by_length = 0, rows = 0, encoders = 0;
   for (int64_t i = 0; i < cases; ++i) {
     Random random(static_cast<uint64_t>(seed), static_cast<uint64_t>(i));
     WriteFiles(random);
-    const Json config = RandomRun(random);
+    Json config = RandomRun(random);
+    Random other(static_cast<uint64_t>(seed), static_cast<uint64_t>(~i));
+    const bool is_encoder = other.Chance(0.3);
+    if (is_encoder) MakeEncoder(other, &config);
+    encoders += is_encoder;
     SCOPED_TRACE(
         absl::StrCat("CASTOR_SEED=", seed, ", case ", i, ": ", config.dump()));
     streamed += config["data"].contains("streaming");
@@ -218,6 +264,7 @@ TEST_F(RandomRuns, HaveTheSameBitsWhereverAndHoweverOftenTheyGoOn) {
     EXPECT_GT(early, 0);
     EXPECT_GT(by_length, 0);
     EXPECT_GT(rows, 0);
+    EXPECT_GT(encoders, 0);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "text/data/json_line.h"
+#include "text/data/labelled_record.h"
 
 namespace castor {
 namespace {
@@ -58,6 +59,9 @@ uint64_t KeyOf(const CachedTokensRequest& request) {
   for (const auto& [known, name] : request.tokenize.keys.names()) {
     parts.push_back(XXH3_64bits(known.data(), known.size()));
     parts.push_back(XXH3_64bits(name.data(), name.size()));
+  }
+  if (request.tokenize.labelled.has_value()) {
+    parts.push_back(castor::KeyOf(*request.tokenize.labelled));
   }
   if (request.tokenize.examples != nullptr) {
     parts.push_back(castor::KeyOf(*request.tokenize.examples));

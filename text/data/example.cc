@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
-#include "base/strict_ordered_json.h"
 #include "runtime/data/data_set.h"
 #include "text/chat/conversation.h"
+#include "text/data/json_record.h"
 #include "text/data/record_format.h"
 #include "text/data/token_places.h"
 
@@ -51,15 +51,11 @@ absl::Status Wrong(absl::string_view key, absl::string_view expected,
 class Record {
  public:
   Record(const ExampleRules& rules, JsonLine* out)
-      : rules_(rules), out_(*out) {}
+      : rules_(rules), out_(*out), record_(rules.keys) {}
 
   absl::Status Read(absl::string_view line) {
-    CASTOR_ASSIGN_OR_RETURN(json_, ParseStrictOrderedJson(line, kLimits));
-    if (!json_.is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "expected an object, found a value of type ", json_.type_name()));
-    }
-    CASTOR_RETURN_IF_ERROR(CheckKeys());
+    CASTOR_RETURN_IF_ERROR(
+        record_.Parse(line, kLimits, KeysOf(rules_.format), &out_.unused));
     switch (rules_.format) {
       case RecordFormat::kText:
         return ReadText();
@@ -73,34 +69,11 @@ class Record {
   }
 
  private:
-  // Null: the record has no such key, or null there.
   const OrderedJson* Find(absl::string_view known) const {
-    const auto found = json_.find(NameOf(known));
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
+    return record_.Find(known);
   }
   std::string NameOf(absl::string_view known) const {
-    return std::string(rules_.keys.NameOf(known));
-  }
-
-  absl::Status CheckKeys() {
-    const std::vector<absl::string_view> known = KeysOf(rules_.format);
-    std::vector<absl::string_view> absent;
-    for (const absl::string_view key : known) {
-      if (Find(key) == nullptr) absent.push_back(key);
-    }
-    std::vector<std::string> names;
-    for (const auto& [name, _] : json_.items()) names.push_back(name);
-    std::vector<std::string> others =
-        OtherNames(std::move(names), known, rules_.keys);
-    const NearKey near = FindNearKey(others, absent);
-    if (!near.name.empty()) {
-      return absl::InvalidArgumentError(
-          UnknownKeyMessage(near.name, near.known, rules_.keys));
-    }
-    constexpr size_t kMost = 8;
-    others.resize(std::min(others.size(), kMost));
-    out_.unused = std::move(others);
-    return absl::OkStatus();
+    return record_.NameOf(known);
   }
 
   absl::StatusOr<std::string> Text(absl::string_view known) const {
@@ -333,7 +306,7 @@ class Record {
 
   const ExampleRules& rules_;
   JsonLine& out_;
-  OrderedJson json_;
+  JsonRecord record_;
   std::vector<int32_t> begin_ids_;
 };
 

@@ -21,6 +21,8 @@
 #include "runtime/data/token_file.h"
 #include "text/data/cached_tokens.h"
 #include "text/data/find_files.h"
+#include "text/data/labelled_record.h"
+#include "text/data/labelled_source.h"
 #include "text/data/line_data.h"
 #include "text/data/streamed_data.h"
 #include "text/data/token_cache.h"
@@ -84,6 +86,8 @@ class DataOpener {
   // Whether a file to train on has records that are samples.
   bool trains_on_samples() const { return trains_on_samples_; }
 
+  const WordMasks& masks() const { return masks_; }
+
   // Null: no text was read.
   TextOfTokens text_of() const {
     return encoding_.has_value() ? encoding_->decode : nullptr;
@@ -115,10 +119,13 @@ class DataOpener {
   void TellOfEnds(absl::string_view key, RecordFormat format);
   absl::StatusOr<OpenFile> OpenRecords(absl::string_view key,
                                        const std::string& path);
-  absl::StatusOr<OpenFile> OpenCached(absl::string_view key,
-                                      const std::string& path, SourceKind kind,
-                                      const ExampleRules* examples,
-                                      const std::vector<std::string>& unused);
+  // The same for a model that sees whole sequences.
+  absl::StatusOr<OpenFile> OpenLabelled(absl::string_view key,
+                                        const std::string& path);
+  absl::StatusOr<OpenFile> OpenCached(
+      absl::string_view key, const std::string& path, SourceKind kind,
+      const ExampleRules* examples, const std::vector<std::string>& unused,
+      std::optional<LabelledRules> labelled = std::nullopt);
   // Says a line, once.
   void Say(absl::string_view key, absl::string_view line) {
     const std::string whole = absl::StrCat(key, ": ", line);
@@ -131,6 +138,7 @@ class DataOpener {
   size_t num_files_ = 0;
   bool streams_ = false;
   bool trains_on_samples_ = false;
+  WordMasks masks_;
   const std::shared_ptr<Encodings> encodings_ = std::make_shared<Encodings>();
   std::optional<TextEncoding>& encoding_ = encodings_->text;
   std::string directory_;  // the tokenizer's; "": there is none
@@ -289,6 +297,7 @@ absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path, "\" ends in none of ", kDataEndings));
   }
+  if (options_.task != ModelTask::kNextToken) return OpenLabelled(key, path);
   const bool text = content == SourceContent::kText;
   if (!text && content != SourceContent::kTokens) return OpenRecords(key, path);
   CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kDocuments));
@@ -357,6 +366,31 @@ absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
                               .chat = chat_.has_value() ? &*chat_ : nullptr,
                               .no_chat = no_chat_};
   return OpenCached(key, path, SourceKind::kExamples, &rules, found.unused);
+}
+
+absl::StatusOr<OpenFile> DataOpener::OpenLabelled(absl::string_view key,
+                                                  const std::string& path) {
+  CASTOR_RETURN_IF_ERROR(
+      CheckLabelledSource(path, data_, options_.vocabulary, options_.segments));
+  CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kNone));
+  CASTOR_ASSIGN_OR_RETURN(
+      const FoundRecords found,
+      FindRecords(path, keys_, data_.format,
+                  /*tells_documents_apart=*/false, LabelledKeys()));
+  const bool text = found.format == RecordFormat::kText;
+  if (text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+  if (options_.task == ModelTask::kMaskedTokens) {
+    CASTOR_RETURN_IF_ERROR(masks_.AddFile(path, text ? &*encoding_ : nullptr,
+                                          options_.vocabulary, options_.seed));
+  }
+  return OpenCached(key, path, SourceKind::kLabelled, nullptr, found.unused,
+                    LabelledRules{.task = options_.task,
+                                  .vocabulary = options_.vocabulary,
+                                  .labels = options_.labels,
+                                  .segments = options_.segments,
+                                  .most_tokens = data_.sequence_length,
+                                  .keys = keys_,
+                                  .encoding = text ? &*encoding_ : nullptr});
 }
 
 absl::Status DataOpener::LoadTemplate() {
@@ -455,7 +489,8 @@ void DataOpener::TellOfEnds(absl::string_view key, RecordFormat format) {
 
 absl::StatusOr<OpenFile> DataOpener::OpenCached(
     absl::string_view key, const std::string& path, SourceKind kind,
-    const ExampleRules* examples, const std::vector<std::string>& unused) {
+    const ExampleRules* examples, const std::vector<std::string>& unused,
+    std::optional<LabelledRules> labelled) {
   if (!unused.empty()) {
     Say(key, absl::StrCat(
                  "its ", PlaceWord(path), "s have keys that are not used: ",
@@ -469,11 +504,15 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
     return LookedFor();
   }
+  const TextEncoding* encoding =
+      kind == SourceKind::kTokenLines ? nullptr : &*encoding_;
+  if (labelled.has_value()) encoding = labelled->encoding;
   const TokenizeOptions tokenize = {
       .kind = kind,
-      .encoding = kind == SourceKind::kTokenLines ? nullptr : &*encoding_,
+      .encoding = encoding,
       .keys = keys_,
       .examples = examples,
+      .labelled = std::move(labelled),
       .tells_documents_apart = data_.packing == Packing::kRows,
       .vocabulary = options_.vocabulary,
       .threads = options_.threads,
@@ -502,7 +541,8 @@ absl::StatusOr<OpenFile> DataOpener::OpenCached(
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
   if (HasSamples(kind)) {
-    return OpenFile{.samples = LineDataFile(std::move(cache), path)};
+    return OpenFile{.samples = LineDataFile(std::move(cache), path,
+                                            kind == SourceKind::kLabelled)};
   }
   return OpenFile{.run = TokensOf(std::move(cache), path)};
 }
@@ -541,6 +581,8 @@ absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
   }
   splits.stream = stream.get();
   if (stream != nullptr) splits.train = std::move(stream);
+  opener.masks().Mask(&splits.train);
+  opener.masks().Mask(&splits.validation);
   splits.text_of = opener.text_of();
   return splits;
 }

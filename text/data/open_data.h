@@ -18,6 +18,10 @@ namespace castor {
 
 struct OpenDataOptions {
   int64_t vocabulary = 0;  // the model's
+  // What the model says (Architecture), of what a target may be, and how many
+  // segments it knows.
+  ModelTask task = ModelTask::kNextToken;
+  int64_t labels = 0, segments = 1;
   uint64_t seed = 0;
   // The samples of a training step of all ranks, whose batches are formed by
   // length where OpenDataSplits does that; 0: none are.
@@ -48,6 +52,9 @@ struct OpenDataOptions {
 // .bin, and .txt whose tokens are its bytes, are read as they are
 // (runtime/data/token_file.h); .txt with a tokenizer, and records, through
 // their token caches (cached_tokens.h).
+//
+// A model that sees whole sequences (ModelTask) takes labelled records alone
+// (labelled_record.h), and streams none.
 //
 // With data.streaming the training data are not kept in caches, but read beside
 // training (streamed_data.h): the texts and tokens of the sources without a

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "text/tokenizer/post_processor.h"
 
 namespace castor {
 
@@ -26,6 +27,8 @@ struct TextEncoding {
       encode;
   // What is put around a text, as by the tokenizer's post-processor.
   std::vector<int32_t> before, after;
+  // How two texts become one list of tokens; empty: they do not.
+  std::vector<text::PairPiece> pair = {};
   // The last token of `before`, as text; "": there is none.
   std::string begin_token;
   // What ends a document among others, unless it ends with it already; -1:

@@ -301,19 +301,20 @@ absl::StatusOr<std::vector<int32_t>> TokenCache::Lengths(int64_t begin,
   return lengths;
 }
 
-// The labels of a line that count: how many there are among its first `tokens`
-// tokens, and the first one, wherever it is.
+// The labels of a line that count, from token `first` on: how many there are
+// among its first `tokens` tokens, and the first one, wherever it is.
 absl::StatusOr<TokenCache::RecordLabels> TokenCache::LabelsOf(
-    const Record& record, int64_t tokens, KeptBlock& kept) const {
+    const Record& record, int64_t tokens, int64_t first,
+    KeptBlock& kept) const {
   const int64_t within = std::min(tokens, record.tokens);
   // No token is kNoTarget.
   if (!record.has_labels) {
-    return RecordLabels{.first = record.tokens > 1 ? 1 : -1,
-                        .count = within - 1};
+    return RecordLabels{.first = record.tokens > first ? first : -1,
+                        .count = within - first};
   }
   RecordLabels found;
   int32_t labels[256];
-  for (int64_t at = 1;
+  for (int64_t at = first;
        at < within || (at < record.tokens && found.first < 0);) {
     const int64_t end = at < within ? within : record.tokens;
     const int64_t count = std::min<int64_t>(std::size(labels), end - at);
@@ -331,7 +332,8 @@ absl::StatusOr<TokenCache::RecordLabels> TokenCache::LabelsOf(
 
 absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
                                                    int64_t tokens,
-                                                   int64_t most_bytes) const {
+                                                   int64_t most_bytes,
+                                                   int64_t first) const {
   const int64_t stride =
       std::max<int64_t>(1, CeilDiv(footer_.body_bytes, most_bytes));
   KeptBlock kept;
@@ -339,7 +341,7 @@ absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
   CASTOR_RETURN_IF_ERROR(ForEachRecord(
       begin, end, stride, [&](const Record& record) -> absl::Status {
         CASTOR_ASSIGN_OR_RETURN(const RecordLabels labels,
-                                LabelsOf(record, tokens, kept));
+                                LabelsOf(record, tokens, first, kept));
         ++result.samples;
         result.labels += labels.count;
         if (labels.count > 0) return absl::OkStatus();

@@ -53,12 +53,12 @@ class TokenCache {
   absl::StatusOr<std::vector<int32_t>> Lengths(int64_t begin, int64_t end,
                                                int64_t tokens) const;
   // A cache of lines tells how many labels count of the first `tokens` tokens
-  // of the lines [begin, end), those of a line's first token excepted, and how
-  // many lines have none of them. It looks at every so many groups alone where
-  // the body has more than `most_bytes`.
+  // of the lines [begin, end), those of a line's tokens before `first`
+  // excepted, and how many lines have none of them. It looks at every so many
+  // groups alone where the body has more than `most_bytes`.
   absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
-                                         int64_t tokens,
-                                         int64_t most_bytes) const;
+                                         int64_t tokens, int64_t most_bytes,
+                                         int64_t first = 1) const;
   // The first tokens of `line`, at most `most`, and as many labels. Returns how
   // many.
   absl::StatusOr<int64_t> ReadLine(int64_t line, int64_t most, int32_t* tokens,
@@ -86,7 +86,7 @@ class TokenCache {
     int64_t count = 0;   // among its first tokens
   };
   absl::StatusOr<RecordLabels> LabelsOf(const Record& record, int64_t tokens,
-                                        KeptBlock& kept) const;
+                                        int64_t first, KeptBlock& kept) const;
   absl::Status ReadBlock(int64_t block, char* out) const;
   absl::StatusOr<Record> RecordBetween(const int64_t* marks,
                                        int64_t line) const;

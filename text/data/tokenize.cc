@@ -175,9 +175,11 @@ absl::Status PieceTokenizer::Tokenize(const SourcePiece& piece,
       piece, [&](absl::string_view text, int64_t number) -> absl::Status {
         if (IsBlank(text)) return absl::OkStatus();
         absl::Status status =
-            is_example ? ReadExample(text, *options_.examples, &line)
-                       : ReadJsonLine(text, options_.keys, &line,
-                                      options_.tells_documents_apart);
+            options_.labelled.has_value()
+                ? ReadLabelledRecord(text, *options_.labelled, &line)
+            : is_example ? ReadExample(text, *options_.examples, &line)
+                         : ReadJsonLine(text, options_.keys, &line,
+                                        options_.tells_documents_apart);
         if (status.ok() && line.has_ids == as_text) {
           status = absl::InvalidArgumentError(
               as_text
@@ -295,10 +297,10 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
 
 }  // namespace
 
-absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
-                                         const RecordKeys& keys,
-                                         std::optional<RecordFormat> given,
-                                         bool tells_documents_apart) {
+absl::StatusOr<FoundRecords> FindRecords(
+    const std::string& path, const RecordKeys& keys,
+    std::optional<RecordFormat> given, bool tells_documents_apart,
+    const std::vector<absl::string_view>& labelled_keys) {
   CASTOR_ASSIGN_OR_RETURN(const auto reader,
                           SourceReader::Open(path, SourceCut::kLines));
   CASTOR_RETURN_IF_ERROR(reader->CheckContent().status());
@@ -310,6 +312,13 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
         FormatOfRecord(text, keys, &names);
     if (!given.has_value()) CASTOR_RETURN_IF_ERROR(format.status());
     found.format = given.has_value() ? *given : *format;
+    if (!labelled_keys.empty()) {
+      if (found.format != RecordFormat::kTokens) {
+        found.format = RecordFormat::kText;
+      }
+      found.unused = OtherNames(std::move(names), labelled_keys, keys);
+      return found;
+    }
     if (found.format == RecordFormat::kText ||
         found.format == RecordFormat::kTokens) {
       JsonLine line;
@@ -344,11 +353,12 @@ absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
 
 absl::Status Tokenize(const TokenizeOptions& options, SourceReader* reader,
                       TokenCacheWriter* writer) {
-  CASTOR_CHECK(options.threads >= 1 &&
-               (options.encoding != nullptr) ==
-                   (options.kind != SourceKind::kTokenLines) &&
-               (options.examples != nullptr) ==
-                   (options.kind == SourceKind::kExamples));
+  const bool is_labelled = options.kind == SourceKind::kLabelled;
+  CASTOR_CHECK(
+      options.threads >= 1 && options.labelled.has_value() == is_labelled &&
+      (is_labelled || (options.encoding != nullptr) ==
+                          (options.kind != SourceKind::kTokenLines)) &&
+      (options.examples != nullptr) == (options.kind == SourceKind::kExamples));
   return Tokenizing(options, reader, writer).Run();
 }
 
@@ -377,6 +387,8 @@ std::string BeginsTwice(const TextEncoding& encoding, int64_t twice,
 absl::Status CheckVocabulary(const TokenizeOptions& options,
                              const std::string& path, int64_t largest_token,
                              int64_t line, bool is_label) {
+  // What reads a labelled record has looked at its tokens.
+  if (options.kind == SourceKind::kLabelled) return absl::OkStatus();
   if (largest_token < options.vocabulary) return absl::OkStatus();
   if (options.kind == SourceKind::kTokenLines) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "text/data/example.h"
+#include "text/data/labelled_record.h"
 #include "text/data/record_keys.h"
 #include "text/data/source_reader.h"
 #include "text/data/text_encoding.h"
@@ -26,6 +27,7 @@ enum class SourceKind : uint8_t {
   kTextLines,   // JSON lines with "text": a document each
   kTokenLines,  // JSON lines with "input_ids": a sample each
   kExamples,    // other records: a sample each, as example.h makes it
+  kLabelled,    // records for a model of whole sequences (labelled_record.h)
 };
 
 struct FoundRecords {
@@ -34,16 +36,18 @@ struct FoundRecords {
 };
 
 // What the records of the file at `path` are: `given`, or what the first line
-// has that is not blank. InvalidArgument: that line is bad, or there is none;
-// and as SourceReader.
-absl::StatusOr<FoundRecords> FindRecords(const std::string& path,
-                                         const RecordKeys& keys,
-                                         std::optional<RecordFormat> given,
-                                         bool tells_documents_apart = false);
+// has that is not blank. With `labelled_keys` (labelled_record.h) they are
+// texts or tokens, and other keys than these are not used. InvalidArgument:
+// that line is bad, or there is none; and as SourceReader.
+absl::StatusOr<FoundRecords> FindRecords(
+    const std::string& path, const RecordKeys& keys,
+    std::optional<RecordFormat> given, bool tells_documents_apart = false,
+    const std::vector<absl::string_view>& labelled_keys = {});
 
 // Whether each record is a sample with labels, not part of a run of tokens.
 constexpr bool HasSamples(SourceKind kind) {
-  return kind == SourceKind::kTokenLines || kind == SourceKind::kExamples;
+  return kind == SourceKind::kTokenLines || kind == SourceKind::kExamples ||
+         kind == SourceKind::kLabelled;
 }
 
 constexpr TokenCacheKind CacheKindOf(SourceKind kind) {
@@ -52,9 +56,11 @@ constexpr TokenCacheKind CacheKindOf(SourceKind kind) {
 
 struct TokenizeOptions {
   SourceKind kind = SourceKind::kText;
-  const TextEncoding* encoding = nullptr;  // null with kTokenLines
-  RecordKeys keys = {};                    // of kTextLines and kTokenLines
-  const ExampleRules* examples = nullptr;  // of kExamples, null with others
+  // Null with kTokenLines, and with kLabelled whose records have input_ids.
+  const TextEncoding* encoding = nullptr;
+  RecordKeys keys = {};                        // of kTextLines and kTokenLines
+  const ExampleRules* examples = nullptr;      // of kExamples, null with others
+  std::optional<LabelledRules> labelled = {};  // of kLabelled alone
   // Of kTokenLines: each document of a line (ReadJsonLine) becomes a line.
   bool tells_documents_apart = false;
   int64_t vocabulary = 0;  // the model's

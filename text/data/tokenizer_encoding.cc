@@ -110,6 +110,7 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
   encoding.named_tokens = tokenizer->named_tokens();
   encoding.before = tokenizer->prefix();
   encoding.after = tokenizer->suffix();
+  encoding.pair = tokenizer->pair();
   if (!encoding.before.empty()) {
     encoding.begin_token =
         tokenizer->TokenOf(encoding.before.back()).value_or("");

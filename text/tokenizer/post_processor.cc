@@ -24,13 +24,19 @@ absl::StatusOr<int32_t> ReadTokenAndId(const JsonPart& part,
   return id;
 }
 
-// What [SEP] and [CLS] are called.
-absl::StatusOr<PostProcessor> ReadBert(const JsonPart& part) {
+// What [SEP] and [CLS] are called. Of a pair RoBERTa's has two [SEP] between
+// the texts, and one segment.
+absl::StatusOr<PostProcessor> ReadBert(const JsonPart& part, bool is_roberta) {
   PostProcessor result;
   CASTOR_ASSIGN_OR_RETURN(const int32_t cls, ReadTokenAndId(part, "cls"));
   CASTOR_ASSIGN_OR_RETURN(const int32_t sep, ReadTokenAndId(part, "sep"));
   result.prefix.push_back(cls);
   result.suffix.push_back(sep);
+  const int32_t second = is_roberta ? 0 : 1;
+  result.pair = {{cls, 0}, {PairPiece::kFirst, 0}, {sep, 0}};
+  if (is_roberta) result.pair.push_back({sep, 0});
+  result.pair.push_back({PairPiece::kSecond, second});
+  result.pair.push_back({sep, second});
   return result;
 }
 
@@ -53,6 +59,42 @@ absl::Status AppendSpecialToken(const JsonPart& special_tokens,
 
 // Each text gets them, however short it is.
 constexpr size_t kMaxAddedIds = 1024;
+constexpr int64_t kMostSegments = 1 << 20;
+
+// A template's pieces for a pair; none where it has not both texts, once and in
+// their order.
+absl::StatusOr<std::vector<PairPiece>> ReadPair(const JsonPart& part) {
+  std::vector<PairPiece> pair;
+  if (part.Find("pair") == nullptr) return pair;
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> pieces,
+                          part.Objects("pair"));
+  std::string texts;
+  for (const JsonPart& piece : pieces) {
+    const bool is_text = piece.Find("Sequence") != nullptr;
+    CASTOR_ASSIGN_OR_RETURN(
+        const JsonPart of, piece.Object(is_text ? "Sequence" : "SpecialToken"));
+    CASTOR_ASSIGN_OR_RETURN(const std::string id, of.RequiredString("id"));
+    CASTOR_ASSIGN_OR_RETURN(
+        const int64_t segment,
+        of.Int("type_id", 0, {.min = 0, .max = kMostSegments}));
+    if (is_text) {
+      texts += id;
+      pair.push_back({id == "A" ? PairPiece::kFirst : PairPiece::kSecond,
+                      static_cast<int32_t>(segment)});
+      continue;
+    }
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart special_tokens,
+                            part.Object("special_tokens"));
+    std::vector<int32_t> ids;
+    CASTOR_RETURN_IF_ERROR(AppendSpecialToken(special_tokens, id, &ids));
+    for (const int32_t token : ids) {
+      pair.push_back({token, static_cast<int32_t>(segment)});
+    }
+    if (pair.size() > kMaxAddedIds) return std::vector<PairPiece>();
+  }
+  if (texts != "AB") pair.clear();
+  return pair;
+}
 
 absl::StatusOr<PostProcessor> ReadTemplate(const JsonPart& part) {
   PostProcessor result;
@@ -83,6 +125,7 @@ absl::StatusOr<PostProcessor> ReadTemplate(const JsonPart& part) {
     }
   }
   if (!has_text) return part.Error("single", "expected the sequence A, once");
+  CASTOR_ASSIGN_OR_RETURN(result.pair, ReadPair(part));
   return result;
 }
 
@@ -92,7 +135,7 @@ absl::StatusOr<PostProcessor> ReadSequence(const JsonPart& part) {
                           part.Objects("processors"));
   for (const JsonPart& each : parts) {
     CASTOR_ASSIGN_OR_RETURN(PostProcessor one, ReadPostProcessor(each));
-    if (one.prefix.empty() && one.suffix.empty()) continue;
+    if (one.prefix.empty() && one.suffix.empty() && one.pair.empty()) continue;
     if (!result.prefix.empty() || !result.suffix.empty()) {
       return part.Error("processors",
                         "more than one of them adds tokens, which is not "
@@ -108,9 +151,8 @@ absl::StatusOr<PostProcessor> ReadSequence(const JsonPart& part) {
 absl::StatusOr<PostProcessor> ReadPostProcessor(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
   if (type == "TemplateProcessing") return ReadTemplate(part);
-  if (type == "BertProcessing" || type == "RobertaProcessing") {
-    return ReadBert(part);
-  }
+  if (type == "BertProcessing") return ReadBert(part, /*is_roberta=*/false);
+  if (type == "RobertaProcessing") return ReadBert(part, /*is_roberta=*/true);
   if (type == "Sequence") return ReadSequence(part);
   if (type == "ByteLevel") return PostProcessor();
   return part.Unsupported(type,

@@ -10,14 +10,23 @@
 
 namespace castor::text {
 
-// Whatever its type, this is what it does to a single text.
+// A piece of what a pair of texts becomes: one of the two, or a token.
+struct PairPiece {
+  static constexpr int32_t kFirst = -1, kSecond = -2;
+  int32_t token = kFirst;  // its id, or which of the texts
+  int32_t segment = 0;     // of all its tokens: the "type_id"
+};
+
+// Whatever its type, this is what it does to a single text, and to a pair.
 struct PostProcessor {
   std::vector<int32_t> prefix, suffix;
+  // Has both texts, in their order; or nothing, where it does not say how a
+  // pair is made, or in another way.
+  std::vector<PairPiece> pair;
 };
 
 // A "post_processor" of a tokenizer.json: BertProcessing, ByteLevel (which does
-// nothing to ids), RobertaProcessing, Sequence, TemplateProcessing. What it
-// says of pairs of texts is not read.
+// nothing to ids), RobertaProcessing, Sequence, TemplateProcessing.
 absl::StatusOr<PostProcessor> ReadPostProcessor(const JsonPart& part);
 
 }  // namespace castor::text

@@ -231,6 +231,11 @@ absl::Status Tokenizer::Parts::CheckIds(const JsonPart& root) const {
                         absl::StrCat("no token has the id ", id));
     }
   }
+  for (const PairPiece& piece : post_processor.pair) {
+    if (piece.token < 0 || TokenOf(piece.token).has_value()) continue;
+    return root.Error("post_processor",
+                      absl::StrCat("no token has the id ", piece.token));
+  }
   return absl::OkStatus();
 }
 
@@ -431,6 +436,10 @@ std::optional<std::string> Tokenizer::TokenOf(int32_t id) const {
 
 bool Tokenizer::IsSpecial(int32_t id) const {
   return id >= 0 && id < vocabulary_size() && parts_->is_special[id];
+}
+
+const std::vector<PairPiece>& Tokenizer::pair() const {
+  return parts_->post_processor.pair;
 }
 
 const std::vector<int32_t>& Tokenizer::prefix() const {

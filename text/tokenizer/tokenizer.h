@@ -42,6 +42,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "text/tokenizer/post_processor.h"
 
 namespace castor::text {
 
@@ -99,6 +100,9 @@ class Tokenizer {
   // this id.
   std::optional<std::string> TokenOf(int32_t id) const;
   bool IsSpecial(int32_t id) const;
+  // How the post-processor makes one list of tokens of two texts; empty: it
+  // does not say.
+  const std::vector<PairPiece>& pair() const;
   // What the post-processor puts before and after a text.
   const std::vector<int32_t>& prefix() const;
   const std::vector<int32_t>& suffix() const;

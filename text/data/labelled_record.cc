@@ -1,0 +1,318 @@
+#include "text/data/labelled_record.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
+#include "base/status_macros.h"
+#include "runtime/data/data_set.h"
+#include "text/data/json_record.h"
+
+namespace castor {
+namespace {
+
+// Another number where a record means something else than it did, so that what
+// was kept of records before is not taken for it.
+constexpr uint64_t kLabelledRules = 1;
+
+constexpr absl::string_view kText = "text", kPair = "text_pair",
+                            kIds = "input_ids", kTypes = "token_type_ids",
+                            kMask = "attention_mask", kLabel = "label",
+                            kLabels = "labels";
+
+constexpr JsonLimits kLimits = {.max_depth = 8, .max_values = 2'000'000};
+
+using text::PairPiece;
+
+// The tokens that are left of texts of `first` and `second` tokens with room
+// for `room` in all: those of the `tokenizers` library's LongestFirst.
+std::pair<size_t, size_t> LongestFirst(size_t first, size_t second,
+                                       size_t room) {
+  if (first + second <= room) return {first, second};
+  size_t shorter = std::min(first, second);
+  size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = shorter + room % 2;
+  }
+  return first <= second ? std::pair(shorter, longer)
+                         : std::pair(longer, shorter);
+}
+
+// A record that is being read.
+class Record {
+ public:
+  Record(const LabelledRules& rules, JsonLine* out)
+      : rules_(rules), out_(*out), record_(rules.keys) {}
+
+  absl::Status Read(absl::string_view line) {
+    CASTOR_RETURN_IF_ERROR(
+        record_.Parse(line, kLimits, LabelledKeys(), &out_.unused));
+    const bool has_ids = Find(kIds) != nullptr;
+    if (has_ids == (rules_.encoding != nullptr)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(NameOf(kIds),
+                       has_ids ? ": is there, but the first record has text"
+                               : ": is missing, but the first record has it",
+                       ": all records of a file have the one or the other"));
+    }
+    CASTOR_RETURN_IF_ERROR(has_ids ? ReadIds() : ReadTexts());
+    CASTOR_RETURN_IF_ERROR(ReadLabels());
+    return Encode();
+  }
+
+ private:
+  const OrderedJson* Find(absl::string_view known) const {
+    return record_.Find(known);
+  }
+  std::string NameOf(absl::string_view known) const {
+    return record_.NameOf(known);
+  }
+  absl::Status Wrong(absl::string_view known, absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(known), ": ", what));
+  }
+
+  absl::StatusOr<std::vector<int32_t>> Tokens(absl::string_view known) const {
+    const OrderedJson* const value = Find(known);
+    if (value == nullptr) return Wrong(known, "is missing");
+    if (!value->is_string()) {
+      return Wrong(known, absl::StrCat("expected a string, found a value of "
+                                       "type ",
+                                       value->type_name()));
+    }
+    std::vector<int32_t> ids;
+    CASTOR_RETURN_IF_ERROR(
+        rules_.encoding->encode(value->get<std::string>(), &ids));
+    return ids;
+  }
+
+  // What is left of the sequence beside `added` tokens that are put around it.
+  absl::StatusOr<size_t> Room(size_t added) const {
+    const auto most = static_cast<size_t>(rules_.most_tokens);
+    if (added < most) return most - added;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.sequence_length (", most,
+                     ") leaves no room for a text: the tokenizer puts ", added,
+                     " tokens around it"));
+  }
+
+  absl::Status ReadTexts() {
+    CASTOR_ASSIGN_OR_RETURN(std::vector<int32_t> first, Tokens(kText));
+    const TextEncoding& encoding = *rules_.encoding;
+    if (Find(kPair) == nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(const size_t room, Room(encoding.before.size() +
+                                                      encoding.after.size()));
+      first.resize(std::min(first.size(), room));
+      Append(encoding.before, 0, /*is_text=*/false);
+      Append(first, 0, /*is_text=*/true);
+      Append(encoding.after, 0, /*is_text=*/false);
+      return absl::OkStatus();
+    }
+    if (encoding.pair.empty()) {
+      return Wrong(kPair, absl::StrCat(encoding.name,
+                                       " does not say how it joins two texts "
+                                       "(\"pair\" of its post_processor)"));
+    }
+    CASTOR_ASSIGN_OR_RETURN(std::vector<int32_t> second, Tokens(kPair));
+    CASTOR_ASSIGN_OR_RETURN(const size_t room, Room(encoding.pair.size() - 2));
+    const auto [of_first, of_second] =
+        LongestFirst(first.size(), second.size(), room);
+    first.resize(of_first);
+    second.resize(of_second);
+    for (const PairPiece& piece : encoding.pair) {
+      if (piece.token == PairPiece::kFirst) {
+        Append(first, piece.segment, /*is_text=*/true);
+      } else if (piece.token == PairPiece::kSecond) {
+        Append(second, piece.segment, /*is_text=*/true);
+      } else {
+        Append({piece.token}, piece.segment, /*is_text=*/false);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Append(const std::vector<int32_t>& ids, int32_t segment, bool is_text) {
+    out_.ids.insert(out_.ids.end(), ids.begin(), ids.end());
+    segments_.insert(segments_.end(), ids.size(), segment);
+    if (!masks()) return;
+    for (const int32_t id : ids) {
+      out_.labels.push_back(is_text ? id : kNoTarget);
+    }
+  }
+  // Whether the words to mask are chosen later.
+  bool masks() const {
+    return rules_.task == ModelTask::kMaskedTokens &&
+           rules_.encoding != nullptr;
+  }
+
+  // The integers of a list, each in [least, end).
+  absl::StatusOr<std::vector<int32_t>> Integers(absl::string_view known,
+                                                int64_t least,
+                                                int64_t end) const {
+    const OrderedJson& list = *Find(known);
+    if (!list.is_array()) return Wrong(known, "expected a list of integers");
+    std::vector<int32_t> values;
+    values.reserve(list.size());
+    for (const OrderedJson& each : list) {
+      CASTOR_ASSIGN_OR_RETURN(const int32_t value,
+                              Integer(known, each, least, end));
+      values.push_back(value);
+    }
+    return values;
+  }
+  absl::StatusOr<int32_t> Integer(absl::string_view known,
+                                  const OrderedJson& value, int64_t least,
+                                  int64_t end) const {
+    if (!value.is_number_integer()) {
+      return Wrong(known, absl::StrCat("expected an integer, found a value of "
+                                       "type ",
+                                       value.type_name()));
+    }
+    const auto number = value.get<int64_t>();
+    const bool ignored = number == kNoTarget && least < 0;
+    if (ignored || (number >= std::max<int64_t>(least, 0) && number < end)) {
+      return static_cast<int32_t>(number);
+    }
+    return Wrong(known, absl::StrCat("has ", number, ", and must be in [0, ",
+                                     end, ")", least < 0 ? ", or -100" : "",
+                                     ": ", BoundOf(known), " is ", end));
+  }
+  std::string BoundOf(absl::string_view known) const {
+    if (known == kIds) return "model.vocab_size";
+    if (known == kTypes) return "model.type_vocab_size";
+    if (known == kMask) return "the number of values";
+    return rules_.task == ModelTask::kMaskedTokens ? "model.vocab_size"
+                                                   : "model.num_labels";
+  }
+
+  absl::Status CheckLength(absl::string_view known, size_t length) const {
+    if (length == out_.ids.size()) return absl::OkStatus();
+    return Wrong(known, absl::StrCat("has ", length, " elements, ",
+                                     NameOf(kIds), " ", out_.ids.size()));
+  }
+
+  absl::Status ReadIds() {
+    CASTOR_ASSIGN_OR_RETURN(out_.ids, Integers(kIds, 0, rules_.vocabulary));
+    if (out_.ids.empty()) return Wrong(kIds, "is empty");
+    segments_.assign(out_.ids.size(), 0);
+    if (Find(kTypes) != nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(segments_, Integers(kTypes, 0, rules_.segments));
+      CASTOR_RETURN_IF_ERROR(CheckLength(kTypes, segments_.size()));
+    }
+    // The labels of tokens are as many as these.
+    if (Find(kLabels) != nullptr && Find(kLabels)->is_array()) {
+      CASTOR_ASSIGN_OR_RETURN(out_.labels,
+                              Integers(kLabels, -1, rules_.labels));
+      CASTOR_RETURN_IF_ERROR(CheckLength(kLabels, out_.labels.size()));
+    }
+    if (Find(kMask) == nullptr) return absl::OkStatus();
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> mask,
+                            Integers(kMask, 0, 2));
+    CASTOR_RETURN_IF_ERROR(CheckLength(kMask, mask.size()));
+    const auto end = std::find(mask.begin(), mask.end(), 0);
+    if (end == mask.begin() || std::find(end, mask.end(), 1) != mask.end()) {
+      return Wrong(kMask, "must have ones, and zeros only at its right end");
+    }
+    out_.ids.resize(static_cast<size_t>(end - mask.begin()));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLabels() {
+    const bool of_tokens = rules_.task != ModelTask::kSequenceLabel;
+    const OrderedJson* label = Find(kLabel);
+    const OrderedJson* labels = Find(kLabels);
+    if (label != nullptr && labels != nullptr) {
+      return Wrong(kLabels, absl::StrCat("is there, and so is ", NameOf(kLabel),
+                                         ": leave out one"));
+    }
+    if (of_tokens) {
+      if (label != nullptr) {
+        return Wrong(kLabel,
+                     "is a sequence's, and model.head wants labels of "
+                     "tokens: give them as a list, labels");
+      }
+      if (masks() && labels == nullptr) return absl::OkStatus();
+      if (labels == nullptr) return Wrong(kLabels, "is missing");
+      if (rules_.encoding != nullptr) {
+        return Wrong(kLabels,
+                     "needs input_ids: which token of a text each "
+                     "label is about is not known");
+      }
+      if (!labels->is_array()) return Wrong(kLabels, "expected a list");
+      return absl::OkStatus();
+    }
+    const absl::string_view known = labels != nullptr ? kLabels : kLabel;
+    if (labels != nullptr) label = labels;
+    if (label == nullptr) return Wrong(kLabel, "is missing");
+    if (label->is_array()) {
+      return Wrong(known,
+                   "is a list, and model.head "
+                   "\"sequence_classification\" wants one label");
+    }
+    CASTOR_ASSIGN_OR_RETURN(const int32_t value,
+                            Integer(known, *label, 0, rules_.labels));
+    out_.labels = {value};
+    return absl::OkStatus();
+  }
+
+  // Cuts all to the same length and joins tokens and segments.
+  absl::Status Encode() {
+    const size_t length =
+        std::min(out_.ids.size(), static_cast<size_t>(rules_.most_tokens));
+    out_.ids.resize(length);
+    out_.labels.resize(length, kNoTarget);
+    for (size_t i = 0; i < length; ++i) {
+      // What a tokenizer gives is not known to be the model's.
+      const int64_t token = out_.ids[i], segment = segments_[i];
+      if (token >= rules_.vocabulary || segment >= rules_.segments) {
+        const bool is_token = token >= rules_.vocabulary;
+        return absl::InvalidArgumentError(absl::StrCat(
+            rules_.encoding->name, " gives ", is_token ? "token " : "segment ",
+            is_token ? token : segment, ", but model.",
+            is_token ? "vocab_size" : "type_vocab_size", " is ",
+            is_token ? rules_.vocabulary : rules_.segments,
+            ": tokenizer and model do not fit together"));
+      }
+      out_.ids[i] = static_cast<int32_t>(token + rules_.vocabulary * segment);
+    }
+    out_.has_ids = out_.has_labels = true;
+    return absl::OkStatus();
+  }
+
+  const LabelledRules& rules_;
+  JsonLine& out_;
+  JsonRecord record_;
+  std::vector<int32_t> segments_;
+};
+
+}  // namespace
+
+std::vector<absl::string_view> LabelledKeys() {
+  return {kText, kPair, kIds, kTypes, kMask, kLabel, kLabels};
+}
+
+uint64_t KeyOf(const LabelledRules& rules) {
+  std::string all = absl::StrCat(
+      kLabelledRules, " ", static_cast<int>(rules.task), " ", rules.vocabulary,
+      " ", rules.labels, " ", rules.segments, " ", rules.most_tokens);
+  if (rules.encoding != nullptr) {
+    for (const PairPiece& piece : rules.encoding->pair) {
+      absl::StrAppend(&all, " ", piece.token, " ", piece.segment);
+    }
+  }
+  return XXH3_64bits(all.data(), all.size());
+}
+
+absl::Status ReadLabelledRecord(absl::string_view line,
+                                const LabelledRules& rules, JsonLine* out) {
+  *out = JsonLine();
+  return Record(rules, out).Read(line);
+}
+
+}  // namespace castor

@@ -1,0 +1,148 @@
+#include "text/data/labelled_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace castor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A letter is a token, "a" 10; [CLS] is 1 and [SEP] 2, as BERT has them.
+TextEncoding Letters() {
+  TextEncoding encoding;
+  encoding.name = "letters";
+  encoding.encode = [](absl::string_view text, std::vector<int32_t>* ids) {
+    for (const char c : text) ids->push_back(10 + c - 'a');
+    return absl::OkStatus();
+  };
+  encoding.before = {1};
+  encoding.after = {2};
+  encoding.pair = {{1, 0},
+                   {text::PairPiece::kFirst, 0},
+                   {2, 0},
+                   {text::PairPiece::kSecond, 1},
+                   {2, 1}};
+  encoding.vocabulary = 36;
+  return encoding;
+}
+
+constexpr int32_t kV = 40;
+
+LabelledRules RulesOf(const TextEncoding* encoding, ModelTask task) {
+  return {.task = task,
+          .vocabulary = kV,
+          .labels = 3,
+          .segments = 2,
+          .most_tokens = 10,
+          .keys = RecordKeys(),
+          .encoding = encoding};
+}
+
+JsonLine Read(const LabelledRules& rules, const std::string& line) {
+  JsonLine out;
+  const absl::Status status = ReadLabelledRecord(line, rules, &out);
+  EXPECT_TRUE(status.ok()) << status;
+  return out;
+}
+
+TEST(LabelledRecord, PairsHaveTwoSegmentsAndALabelAtTheirFirstToken) {
+  const TextEncoding letters = Letters();
+  const LabelledRules rules = RulesOf(&letters, ModelTask::kSequenceLabel);
+  const JsonLine one = Read(rules, R"({"text": "ab", "label": 2, "id": 7})");
+  EXPECT_THAT(one.ids, ElementsAre(1, 10, 11, 2));
+  EXPECT_THAT(one.labels, ElementsAre(2, -100, -100, -100));
+  EXPECT_THAT(one.unused, ElementsAre("id"));
+  const JsonLine two =
+      Read(rules, R"({"text": "a", "text_pair": "bc", "labels": 0})");
+  EXPECT_THAT(two.ids, ElementsAre(1, 10, 2, kV + 11, kV + 12, kV + 2));
+  EXPECT_THAT(two.labels, ElementsAre(0, -100, -100, -100, -100, -100));
+}
+
+// What `tokenizers` does with 10 tokens, 3 of which are its own: 7 are left.
+// Lengths are those of tokenizer("a" * n, "b" * m, truncation=True,
+// max_length=10) of transformers 5.23 with such a vocabulary.
+TEST(LabelledRecord, CutsTheLongerOfAPairFirst) {
+  const TextEncoding letters = Letters();
+  const LabelledRules rules = RulesOf(&letters, ModelTask::kSequenceLabel);
+  const struct {
+    int first, second, kept_first, kept_second;
+  } cases[] = {{3, 4, 3, 4}, {2, 9, 2, 5}, {9, 2, 5, 2},  {9, 9, 3, 4},
+               {4, 5, 3, 4}, {5, 4, 4, 3}, {3, 20, 3, 4}, {20, 3, 4, 3}};
+  for (const auto& test : cases) {
+    const JsonLine line =
+        Read(rules,
+             absl::StrCat(R"({"text": ")", std::string(test.first, 'a'),
+                          R"(", "text_pair": ")", std::string(test.second, 'b'),
+                          R"(", "label": 0})"));
+    EXPECT_EQ(std::count(line.ids.begin(), line.ids.end(), 10), test.kept_first)
+        << test.first << " " << test.second;
+    EXPECT_EQ(std::count(line.ids.begin(), line.ids.end(), kV + 11),
+              test.kept_second)
+        << test.first << " " << test.second;
+    EXPECT_EQ(line.ids.back(), kV + 2);
+  }
+  const JsonLine one =
+      Read(rules, R"({"text": "aaaaaaaaaaaaaaaa", "label": 1})");
+  EXPECT_EQ(one.ids.size(), 10u);
+  EXPECT_EQ(one.ids.back(), 2);
+}
+
+TEST(LabelledRecord, TokensHaveSegmentsAndLabelsOfTheirOwn) {
+  const LabelledRules rules = RulesOf(nullptr, ModelTask::kTokenLabels);
+  const JsonLine line = Read(rules, R"({"input_ids": [1, 5, 6, 2, 0],
+      "token_type_ids": [0, 1, 1, 1, 0], "labels": [-100, 2, 0, -100, -100],
+      "attention_mask": [1, 1, 1, 1, 0]})");
+  EXPECT_THAT(line.ids, ElementsAre(1, kV + 5, kV + 6, kV + 2));
+  EXPECT_THAT(line.labels, ElementsAre(-100, 2, 0, -100));
+}
+
+TEST(LabelledRecord, TextsForMaskingHaveTheirOwnTokensAsLabels) {
+  const TextEncoding letters = Letters();
+  const LabelledRules rules = RulesOf(&letters, ModelTask::kMaskedTokens);
+  const JsonLine line = Read(rules, R"({"text": "ab", "text_pair": "c"})");
+  EXPECT_THAT(line.ids, ElementsAre(1, 10, 11, 2, kV + 12, kV + 2));
+  EXPECT_THAT(line.labels, ElementsAre(-100, 10, 11, -100, 12, -100));
+}
+
+TEST(LabelledRecord, RefusesByKeyWhatIsNoSuchRecord) {
+  const TextEncoding letters = Letters();
+  const auto error = [](const LabelledRules& rules, const char* line) {
+    JsonLine out;
+    return std::string(ReadLabelledRecord(line, rules, &out).message());
+  };
+  const LabelledRules tokens = RulesOf(nullptr, ModelTask::kTokenLabels);
+  EXPECT_THAT(error(tokens, R"({"input_ids": [1], "label": 1})"),
+              HasSubstr("label: is a sequence's"));
+  EXPECT_THAT(error(tokens, R"({"input_ids": [1]})"),
+              HasSubstr("labels: is missing"));
+  EXPECT_THAT(error(tokens, R"({"input_ids": [1], "labels": [0, 1]})"),
+              HasSubstr("labels: has 2 elements, input_ids 1"));
+  EXPECT_THAT(error(tokens, R"({"input_ids": [], "labels": []})"),
+              HasSubstr("input_ids: is empty"));
+  EXPECT_THAT(error(tokens, R"({"text": "a", "labels": [0]})"),
+              HasSubstr("input_ids: is missing"));
+  LabelledRules texts = RulesOf(&letters, ModelTask::kSequenceLabel);
+  EXPECT_THAT(error(texts, R"({"text": "a", "label": 1, "labels": 1})"),
+              HasSubstr("labels: is there, and so is label"));
+  EXPECT_THAT(error(texts, R"({"text": 3, "label": 1})"),
+              HasSubstr("text: expected a string"));
+  EXPECT_THAT(error(texts, R"([1])"), HasSubstr("expected an object"));
+  texts.most_tokens = 2;
+  EXPECT_THAT(error(texts, R"({"text": "a", "label": 1})"),
+              HasSubstr("leaves no room"));
+  texts.most_tokens = 10;
+  texts.vocabulary = 12;
+  EXPECT_THAT(error(texts, R"({"text": "abcz", "label": 1})"),
+              HasSubstr("do not fit together"));
+}
+
+}  // namespace
+}  // namespace castor

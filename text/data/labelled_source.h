@@ -1,0 +1,46 @@
+// What a file of labelled records (labelled_record.h) must be, and how the
+// words of its texts are masked.
+#ifndef CASTOR_TEXT_DATA_LABELLED_SOURCE_H_
+#define CASTOR_TEXT_DATA_LABELLED_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "run/config/data_config.h"
+#include "runtime/data/data_set.h"
+#include "runtime/data/masked_data.h"
+#include "text/data/text_encoding.h"
+
+namespace castor {
+
+// InvalidArgument: the file at `path` has no records, by its name; keys of
+// `data` that have no meaning for labelled ones; a model of more tokens times
+// segments than 31 bits can number.
+absl::Status CheckLabelledSource(const std::string& path,
+                                 const DataConfig& data, int64_t vocabulary,
+                                 int64_t segments);
+
+// How the words of a run's texts are masked.
+class WordMasks {
+ public:
+  // The file at `path` has texts that `encoding` makes tokens of; or, where
+  // that is null, words that are masked already. InvalidArgument: the encoding
+  // names no mask token, or none of the model's `vocabulary`; or other files
+  // have the other.
+  absl::Status AddFile(const std::string& path, const TextEncoding* encoding,
+                       int64_t vocabulary, uint64_t seed);
+
+  // Masks the words of *data, unless that is null, or no file has texts.
+  void Mask(std::unique_ptr<DataSet>* data) const;
+
+ private:
+  std::optional<MaskRule> rule_;
+  std::string masked_already_;  // such a file
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_LABELLED_SOURCE_H_
