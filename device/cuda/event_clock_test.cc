@@ -45,6 +45,11 @@ class TimesOnly final : public Api {
   absl::Status MemoryInfo(int64_t*, int64_t*) override { return None(); }
   absl::StatusOr<void*> Allocate(int64_t) override { return None(); }
   void Free(void*) override {}
+  absl::StatusOr<int64_t> MappingGranularity(int) override { return None(); }
+  absl::StatusOr<void*> ReserveAddresses(int64_t) override { return None(); }
+  void FreeAddresses(void*, int64_t) override {}
+  absl::Status MapMemory(int, void*, int64_t) override { return None(); }
+  void UnmapMemory(void*, int64_t) override {}
   absl::StatusOr<void*> AllocatePinned(int64_t, void**) override {
     return None();
   }
