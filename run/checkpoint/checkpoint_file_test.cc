@@ -99,8 +99,8 @@ class CheckpointFileTest : public ::testing::Test {
   const std::string path_ = dir_.path() + "/a.castor";
 };
 
-// What a run keeps in 16 or 8 bits takes as many in its file, loses nothing, and
-// is read in any ranges.
+// What a run keeps in 16 or 8 bits takes as many in its file, loses nothing,
+// and is read in any ranges.
 TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
   constexpr int64_t kBlock = 128, kBegin = 64, kSize = 5 * kBlock + 70;
   std::vector<int64_t> sizes;
@@ -120,9 +120,8 @@ TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
                                   kBegin + kSize, format})
                     .ok());
     for (int64_t at = 0; at < kSize; at += 50) {
-      ASSERT_TRUE((*writer)
-                      ->Append(absl::MakeSpan(values).subspan(at, 50))
-                      .ok());
+      ASSERT_TRUE(
+          (*writer)->Append(absl::MakeSpan(values).subspan(at, 50)).ok());
     }
     ASSERT_TRUE((*writer)->EndPiece().ok());
     ASSERT_TRUE((*writer)->Commit(kMetadata).ok());
@@ -131,10 +130,10 @@ TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
     EXPECT_EQ((*file)->pieces()[0].format, format);
     EXPECT_TRUE((*file)->VerifyAll().ok());
     sizes.push_back((*file)->size_bytes());
-    EXPECT_EQ(sizes.front() - sizes.back(),
-              checkpoint_format::StoredBytes(StateFormat::kFloat32, kSize,
-                                             kBlock) -
-                  checkpoint_format::StoredBytes(format, kSize, kBlock));
+    EXPECT_EQ(
+        sizes.front() - sizes.back(),
+        checkpoint_format::StoredBytes(StateFormat::kFloat32, kSize, kBlock) -
+            checkpoint_format::StoredBytes(format, kSize, kBlock));
     for (const auto& [begin, end] :
          {std::pair<int64_t, int64_t>{0, kSize}, {3, 200}, {640, kSize}}) {
       const auto read = Read(**file, 0, kBegin + begin, kBegin + end);
