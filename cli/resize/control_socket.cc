@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/event.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
@@ -167,8 +168,7 @@ absl::StatusOr<std::unique_ptr<ControlListener>> ControlListener::Create(
 
 ControlListener::~ControlListener() {
   if (thread_.joinable()) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t told = write(stop_.fd(), &one, sizeof(one));
+    RaiseEvent(stop_.fd());
     thread_.join();
   }
   if (!path_.empty()) unlink(path_.c_str());
