@@ -199,7 +199,8 @@ else
     --test_env=RC_PARAMS=max_success=25 --strategy=CppCompile=local
     --strategy=CompileTest=local --strategy=CppLink=local
     --strategy=CppArchive=local //tests:promises_test //tests:ranks_test
-    //tests:loss_scale_test //tests:shared_checkpoint_test
+    //tests:budgets_test //tests:loss_scale_test //tests:shared_checkpoint_test
+    //cli/resize/...
     //tracer:append_file_test //tracer:mapped_window_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //run/... //runtime/... //client/... "${runs[@]}"
