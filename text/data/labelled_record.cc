@@ -174,14 +174,18 @@ class Record {
                                        "type ",
                                        value.type_name()));
     }
-    const auto number = value.get<int64_t>();
+    // What only an unsigned number holds is above every bound.
+    const bool huge = value.is_number_unsigned() &&
+                      value.get<uint64_t>() > static_cast<uint64_t>(end);
+    const int64_t number = huge ? end : value.get<int64_t>();
     const bool ignored = number == kNoTarget && least < 0;
     if (ignored || (number >= std::max<int64_t>(least, 0) && number < end)) {
       return static_cast<int32_t>(number);
     }
-    return Wrong(known, absl::StrCat("has ", number, ", and must be in [0, ",
-                                     end, ")", least < 0 ? ", or -100" : "",
-                                     ": ", BoundOf(known), " is ", end));
+    return Wrong(
+        known, absl::StrCat("has ", value.dump(), ", and must be in [0, ", end,
+                            ")", least < 0 ? ", or -100" : "", ": ",
+                            BoundOf(known), " is ", end));
   }
   std::string BoundOf(absl::string_view known) const {
     if (known == kIds) return "model.vocab_size";

@@ -125,6 +125,10 @@ TEST(LabelledRecord, RefusesByKeyWhatIsNoSuchRecord) {
               HasSubstr("labels: is missing"));
   EXPECT_THAT(error(tokens, R"({"input_ids": [1], "labels": [0, 1]})"),
               HasSubstr("labels: has 2 elements, input_ids 1"));
+  // 2^64 - 100, whose bits are those of -100.
+  EXPECT_THAT(error(tokens, R"({"input_ids": [1],
+                                "labels": [18446744073709551516]})"),
+              HasSubstr("labels: has 18446744073709551516, and must be"));
   EXPECT_THAT(error(tokens, R"({"input_ids": [], "labels": []})"),
               HasSubstr("input_ids: is empty"));
   EXPECT_THAT(error(tokens, R"({"text": "a", "labels": [0]})"),
