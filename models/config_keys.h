@@ -48,8 +48,8 @@ inline constexpr DoubleRange kEpsilon = {.min = 0, .max = 1, .min_open = true};
 struct KeyUse {
   absl::string_view name;
   KeyRole role = KeyRole::kFunction;
-  // Of a key of kHead: its values, of which there are none where it is a
-  // number, and that one's range.
+  // A key of kHead has the names that it may have here, or none if it is a
+  // number, whose range follows.
   absl::Span<const absl::string_view> choices = {};
   IntRange ints = {};
 };

@@ -12,16 +12,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/units.h"
 #include "tests/case_generator.h"
+#include "tests/from_environment.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
@@ -31,13 +30,6 @@ namespace {
 constexpr int64_t kChanges = 1000;
 constexpr int64_t kSteps = 8;
 constexpr int64_t kChangesPerStep = 5;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  int64_t value = otherwise;
-  EXPECT_TRUE(text == nullptr || absl::SimpleAtoi(text, &value)) << name;
-  return value;
-}
 
 int64_t ResidentBytes() {
   int64_t all = 0, resident = 0;

@@ -427,8 +427,8 @@ class FamilyLogits : public ::testing::TestWithParam<std::string> {
                  distance.largest);
   }
 
-  // Of an encoder's logits [B, T, V], leaves those of what is no padding. Of a
-  // sequence's label there is one in their [B, V], that of the first token.
+  // Leaves those of an encoder's logits [B, T, V] that are of no padding. Where
+  // a sequence has one label, the logits [B, V] of its first token are left.
   static void KeepWhatCounts(const StepShape& shape, const MicroBatch& batch,
                              std::vector<float>* ours,
                              std::vector<float>* theirs) {

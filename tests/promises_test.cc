@@ -14,14 +14,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/philox.h"
@@ -29,6 +27,7 @@
 #include "nlohmann/json.hpp"
 #include "run/optim/adam/adam.h"
 #include "tests/case_generator.h"
+#include "tests/from_environment.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
@@ -39,15 +38,6 @@ constexpr int kGroups = 8;
 constexpr int64_t kPlacementsPerModel = 6;
 // One model of so many generates, of each group.
 constexpr int64_t kModelsPerGeneration = 4;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  int64_t value = otherwise;
-  if (text != nullptr && !absl::SimpleAtoi(text, &value)) {
-    ADD_FAILURE() << name << " is no number: " << text;
-  }
-  return value;
-}
 
 int64_t Placements() {
   return FromEnvironment("CASTOR_CASES", PlacementsOnTestMachine());

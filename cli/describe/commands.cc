@@ -74,7 +74,7 @@ std::string InBrackets(absl::string_view text) {
   return escaped;
 }
 
-// Of a line of man(7).
+// Escapes what man(7) would read as its own in `text`, a part of a line.
 std::string Roff(absl::string_view text) {
   std::string escaped;
   for (const char c : text) {

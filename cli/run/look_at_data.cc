@@ -201,8 +201,8 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;
   if (whole) {
     end = documents[0].end;
-  } else if (end ==
-             0) {  // nothing is learned, and all but its padding is shown
+  } else if (end == 0) {
+    // Nothing is learned, and all but its padding is shown.
     constexpr int32_t kPadding = 0;
     end = documents[0].end;
     while (end > 1 && tokens[static_cast<size_t>(end - 1)] == kPadding) --end;

@@ -42,7 +42,7 @@ struct Model {
   std::vector<int64_t> lengths;
 
   static constexpr int64_t kUsualLength = 8;
-  // Of micro batch `m` of the step, of all ranks'.
+  // Returns the length of micro batch `m` of the step, counted over all ranks.
   int64_t Length(int64_t step, int64_t m) const {
     if (lengths.empty()) return kUsualLength;
     return lengths[static_cast<size_t>((step - 1) * micro_batches + m) %

@@ -1,6 +1,9 @@
 #include "models/encoder/encoder_config.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -13,8 +16,11 @@ constexpr char kClassifierDropout[] = "classifier_dropout";
 constexpr int64_t kMaxSegments = 16;
 constexpr int64_t kMaxLabels = 1 << 20;
 
-constexpr absl::string_view kHeadNames[] = {
-    kEncoderHeads[0].name, kEncoderHeads[1].name, kEncoderHeads[2].name};
+constexpr auto kHeadNames = [] {
+  std::array<absl::string_view, std::size(kEncoderHeads)> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kEncoderHeads[i].name;
+  return names;
+}();
 
 constexpr ConfigKey<EncoderConfig> kKeys[] = {
     {"vocab_size",

@@ -114,22 +114,22 @@ void EncoderFamily::TranslateHfConfig(Json* document, Json* file) const {
 
 void EncoderFamily::CheckHfConfig(JsonReader& reader) const {
   if (!reader.Has(kHead)) {
-    std::string known;
+    std::string known, names;
     for (const EncoderHead& head : kEncoderHeads) {
-      absl::StrAppend(&known, known.empty() ? "" : ", ", kind_.hf_prefix,
-                      head.hf_suffix);
+      const char* const comma = known.empty() ? "" : ", ";
+      absl::StrAppend(&known, comma, kind_.hf_prefix, head.hf_suffix);
+      absl::StrAppend(&names, comma, "\"", head.name, "\"");
     }
     const Json* const classes = reader.Raw(kClasses);
     reader.Fail(
         kClasses,
         absl::StrCat(
-            classes == nullptr ? "is missing" : DescribeJson(*classes),
-            classes == nullptr ? ", so that" : " is none of ",
-            classes == nullptr ? "" : known, classes == nullptr ? "" : ":",
+            classes == nullptr ? "is missing, so that"
+                               : absl::StrCat(DescribeJson(*classes),
+                                              " is none of ", known, ":"),
             " it is not known which head the model has. Say by \"model\": "
-            "{\"head\": ...} of Castor's configuration which it gets "
-            "(\"masked_lm\", \"sequence_classification\", "
-            "\"token_classification\")"));
+            "{\"head\": ...} of Castor's configuration which it gets (",
+            names, ")"));
   }
   std::string positions = "absolute";
   reader.String("position_embedding_type", &positions);

@@ -32,8 +32,8 @@ struct TrainerCheckpointsOptions {
   bool lock = true;  // false: the user sees to it that no second run saves
 };
 
-// Of several ranks all call the same functions together, about a directory that
-// all of them see. What fails on one fails on all.
+// Several ranks call the same functions together, about a directory that all of
+// them see. What fails on one fails on all.
 class TrainerCheckpoints {
  public:
   using Options = TrainerCheckpointsOptions;

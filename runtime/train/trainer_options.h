@@ -27,9 +27,9 @@
 
 namespace castor {
 
-// Of a run that is only admitted or refused. Without a plan it is not known
-// whether a device that the host emulates fits the machine beside the host's
-// part.
+// How much is found out of a run that is only admitted or refused. Without a
+// plan it is not known whether a device that the host emulates fits the machine
+// beside the host's part.
 enum class AdmitDepth : uint8_t {
   kBound,   // no plan: sizes, budgets, operators and least_step_ns
   kSketch,  // sketched_step_ns, too

@@ -112,7 +112,7 @@ absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal) {
         bytes < 0 ? "a device budget of negative bytes"
                   : "another device budget in a run that does not train");
   }
-  // Whether it can.
+  // A device that cannot be resized says so here, before anything changes.
   CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
   const int64_t start_ns = device_->NowNs();
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));

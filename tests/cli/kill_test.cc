@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -18,6 +17,7 @@
 
 #include "run/checkpoint/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
+#include "tests/from_environment.h"
 #include "tracer/trace_file.h"
 
 namespace castor::testing {
@@ -25,11 +25,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoll(text);
-}
 
 class KilledRun : public CliTest {
  protected:

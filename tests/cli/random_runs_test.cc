@@ -7,27 +7,17 @@
 // CASTOR_CASES=N runs N configurations, CASTOR_SEED=S takes others.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tests/cli/cli_test_base.h"
+#include "tests/from_environment.h"
 #include "tests/random.h"
 
 namespace castor::testing {
 namespace {
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  int64_t value = otherwise;
-  if (text != nullptr && !absl::SimpleAtoi(text, &value)) {
-    ADD_FAILURE() << name << " is no number: " << text;
-  }
-  return value;
-}
 
 class RandomRuns : public CliTest {
  protected:

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -16,28 +15,22 @@
 #include <thread>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/test_files.h"
 #include "tests/cli/cli_test_base.h"
 #include "tests/faults/disk_model.h"
 #include "tests/faults/scenario.h"
+#include "tests/from_environment.h"
 
 namespace castor::faults {
 namespace {
 
+using testing::FromEnvironment;
 using testing::SmallText;
 
 // The four tests below take as many parts, in the order of what they try most.
 constexpr int64_t kParts = 10;
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* const text = std::getenv(name);
-  int64_t value = otherwise;
-  if (text != nullptr) CASTOR_CHECK(absl::SimpleAtoi(text, &value));
-  return value;
-}
 
 int64_t Seed() {
   static const int64_t seed = [] {

@@ -15,11 +15,6 @@
 namespace castor::cli {
 namespace {
 
-void Add(const std::string& setting, Candidate* candidate) {
-  candidate->settings.push_back(setting);
-  candidate->arguments.overrides.push_back(setting);
-}
-
 struct Card {
   std::string gpu;
   double price = 0;
@@ -99,6 +94,11 @@ std::vector<MomentFormat> FormatsOf(const PlanArguments& arguments,
 
 }  // namespace
 
+void AddSetting(const std::string& setting, Candidate* candidate) {
+  candidate->settings.push_back(setting);
+  candidate->arguments.overrides.push_back(setting);
+}
+
 absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
   CASTOR_ASSIGN_OR_RETURN(const std::vector<Card> cards, CardsOf(arguments));
   Candidates all;
@@ -148,16 +148,16 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
           its.machine = machine;
           its.machine.gpu = card.gpu;
           its.world_size = static_cast<int>(ranks);
-          Add(absl::StrCat("train_batch_size=", asked.train_batch_size),
-              &row.first);
+          AddSetting(absl::StrCat("train_batch_size=", asked.train_batch_size),
+                     &row.first);
           for (const std::string& setting :
                MicroBatchSettings(micro, batch / micro)) {
-            Add(setting, &row.first);
+            AddSetting(setting, &row.first);
           }
           if (!blocks_are_set) {
-            Add("memory.activation_checkpointing=auto", &row.first);
+            AddSetting("memory.activation_checkpointing=auto", &row.first);
           }
-          if (row.other_results) Add(MomentsSetting(format), &row.first);
+          if (row.other_results) AddSetting(MomentsSetting(format), &row.first);
         }
       }
     }
@@ -187,7 +187,7 @@ std::vector<Candidate> OthersOf(const CandidateRow& row,
   constexpr int64_t kLeastShard = 1 << 10;
   std::vector<Candidate> others;
   const auto add = [&](const std::string& setting) {
-    Add(setting, &others.emplace_back(row.first));
+    AddSetting(setting, &others.emplace_back(row.first));
   };
   if (candidates.searches_chunks) {
     for (const int64_t bytes : {chunk_bytes / 4, 4 * chunk_bytes}) {

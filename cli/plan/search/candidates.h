@@ -30,6 +30,9 @@ struct Candidate {
   std::vector<std::string> settings;
 };
 
+// Adds "KEY=VALUE" to what the candidate is planned with.
+void AddSetting(const std::string& setting, Candidate* candidate);
+
 struct CandidateRow {
   std::string gpu;   // as --gpu names it; "": none
   double price = 0;  // of an hour of one of them; 0: not known

@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostThreads = 8;
-// Of which chunks are tried where those that were searched for do not fit.
+// Chunks of a quarter and of four times this size are tried where no first
+// candidate fits, whose size they would follow from.
 constexpr int64_t kSomeChunkBytes = int64_t{4} << 20;
 
 // What a dry pass says of a candidate.
@@ -372,8 +373,7 @@ class Searcher {
           least + (best.device_peak_bytes - least) / kParts * part;
       if (bytes >= best.device_peak_bytes) continue;
       Candidate& trial = trials.emplace_back(best.candidate);
-      trial.settings.push_back(absl::StrCat("memory.device_memory=", bytes));
-      trial.arguments.overrides.push_back(trial.settings.back());
+      AddSetting(absl::StrCat("memory.device_memory=", bytes), &trial);
     }
     std::vector<absl::StatusOr<FoundPlan>> plans(
         trials.size(), absl::StatusOr<FoundPlan>(absl::CancelledError()));

@@ -89,7 +89,7 @@ struct SearchResult {
   std::optional<Refusal> refusal;
 };
 
-// Of a search so far, for the user.
+// How far a search has come, for the user.
 struct SearchProgress {
   int64_t candidates = 0;  // that were looked at
   int64_t planned = 0;

@@ -253,7 +253,7 @@ TEST(LeastStepNs, IsTheLongestOfWhatNoPlanAvoids) {
               14000 - 9000 * 176.0 / 4096, 1);
   request.bus = {.h2d_bytes_per_s = 1e8, .d2h_bytes_per_s = 1e8};
   EXPECT_EQ(LeastStepNs(request, 2, 600), 10 * (2048 + 848 + 2048) / 2);
-  // Of two ranks each gathers the other half of each payload, and gets as much
+  // Each of two ranks gathers the other half of each payload, and gets as much
   // of gradients.
   StepTrace shared = trace;
   for (ChunkInfo& chunk : shared.chunks) chunk.shard_bytes = 512;
