@@ -62,6 +62,9 @@ TEST(PtxArithmetic, CalculatesWithIntegersModuloTheirWidth) {
   EXPECT_EQ(Result("mov.u16 %rs1, 65535;\nmul.wide.u16 %r2, %rs1, %rs1;\n"
                    "cvt.u64.u32 %rd4, %r2;"),
             0xfffe0001u);
+  EXPECT_EQ(Result("mov.u16 %rs1, 65535;\nmul.wide.s16 %r2, %rs1, 256;\n"
+                   "cvt.u64.u32 %rd4, %r2;"),
+            0xffffff00u);
   EXPECT_EQ(Result64("min.s64", "-1, 1"), ~uint64_t{0});
   EXPECT_EQ(Result64("min.u64", "-1, 1"), 1u);
   EXPECT_EQ(Result32("clz.b32", "65535"), 16u);

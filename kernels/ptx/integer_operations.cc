@@ -255,6 +255,9 @@ void AddIntegerOperations(OperationTable* table) {
   t["mul.wide.u16"] = {
       .execute = Binary<uint32_t, uint16_t, uint16_t, WideProduct<uint16_t>>,
       .widths = {4, 2, 2}};
+  t["mul.wide.s16"] = {
+      .execute = Binary<int32_t, int16_t, int16_t, WideProduct<int16_t>>,
+      .widths = {4, 2, 2}};
   t["mul.wide.u32"] = {
       .execute = Binary<uint64_t, uint32_t, uint32_t, WideProduct<uint32_t>>,
       .widths = {8, 4, 4}};

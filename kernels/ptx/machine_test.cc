@@ -191,6 +191,25 @@ atom.global.sys.cas.b32 %r2, [%rd1+16], 0, 9;
   EXPECT_THAT(array.values, ElementsAre(2 * 63 * 32, 63, 9));
 }
 
+TEST(PtxMachine, WidensBytes) {
+  Array array(3);
+  array.values = {0x80, 0, 0};
+  array.memory.Add(array.values.data(), 24);
+  const absl::Status status = array.Run(Kernel(R"(
+ld.global.s8 %rs1, [%rd1];
+ld.global.u8 %rs2, [%rd1];
+mul.wide.s16 %r2, %rs1, 1;
+mul.wide.u16 %r3, %rs2, 1;
+cvt.u64.u32 %rd4, %r2;
+cvt.u64.u32 %rd5, %r3;
+setp.eq.s32 %p1, %r1, 0;
+@%p1 st.global.u64 [%rd1+8], %rd4;
+@%p1 st.global.u64 [%rd1+16], %rd5;
+)"));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(array.values, ElementsAre(0x80, 0xffffff80u, 0x80));
+}
+
 std::string ErrorOf(const std::string& body, Launch launch = {}) {
   Array array(kLanes);
   const absl::Status status = array.Run(Kernel(body), launch);

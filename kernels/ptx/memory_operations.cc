@@ -233,6 +233,7 @@ void AddSpace(OperationTable* table, const std::string& space, int address) {
     AddOfType<kSpace, uint32_t>(table, space, absl::StrCat(kind, 32), address);
     AddOfType<kSpace, uint64_t>(table, space, absl::StrCat(kind, 64), address);
   }
+  AddOfType<kSpace, int8_t>(table, space, ".s8", address);
   AddOfType<kSpace, int32_t>(table, space, ".s32", address);
   AddOfType<kSpace, int64_t>(table, space, ".s64", address);
   AddOfType<kSpace, uint32_t>(table, space, ".f32", address);
