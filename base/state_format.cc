@@ -21,6 +21,12 @@ void StoreScale(float scale, std::byte* states, int64_t size, int64_t element) {
   std::memcpy(states + ScaleOffset(size, element), &scale, sizeof(scale));
 }
 
+// The second part of an array of split values.
+const int8_t* RestsOf(const std::byte* states, int64_t size) {
+  return reinterpret_cast<const int8_t*>(
+      states + size * ElementBytes(StateFormat::kSplit));
+}
+
 }  // namespace
 
 void DecodeStates(StateFormat format, const std::byte* states, int64_t size,
@@ -32,10 +38,17 @@ void DecodeStates(StateFormat format, const std::byte* states, int64_t size,
   }
   for (int64_t i = begin; i < end; i += kStateTile) {
     const int64_t tile_end = std::min(i + kStateTile, end);
+    const auto* const narrow = reinterpret_cast<const BFloat16*>(states);
     if (format == StateFormat::kBFloat16) {
-      const auto* const narrow = reinterpret_cast<const BFloat16*>(states);
       for (int64_t j = i; j < tile_end; ++j) {
         values[j - begin] = static_cast<float>(narrow[j]);
+      }
+      continue;
+    }
+    if (format == StateFormat::kSplit) {
+      const int8_t* const rests = RestsOf(states, size);
+      for (int64_t j = i; j < tile_end; ++j) {
+        values[j - begin] = Join({.nearest = narrow[j], .rest = rests[j]});
       }
       continue;
     }
@@ -59,9 +72,18 @@ void EncodeStates(StateFormat format, const float* values, std::byte* states,
     const int64_t tile_end = std::min(i + kStateTile, end);
     const float* const tile = values + (i - begin);
     const int64_t count = tile_end - i;
+    auto* const narrow = reinterpret_cast<BFloat16*>(states);
     if (format == StateFormat::kBFloat16) {
-      auto* const narrow = reinterpret_cast<BFloat16*>(states);
       for (int64_t j = 0; j < count; ++j) narrow[i + j] = BFloat16(tile[j]);
+      continue;
+    }
+    if (format == StateFormat::kSplit) {
+      auto* const rests = const_cast<int8_t*>(RestsOf(states, size));
+      for (int64_t j = 0; j < count; ++j) {
+        const SplitFloat split = Split(tile[j], 128);
+        narrow[i + j] = split.nearest;
+        rests[i + j] = split.rest;
+      }
       continue;
     }
     uint32_t most = 0;
@@ -82,16 +104,19 @@ void CopyStates(StateFormat format, const std::byte* from, std::byte* to,
                 int64_t size, int64_t begin, int64_t end) {
   const int64_t bytes = ElementBytes(format);
   std::memcpy(to + begin * bytes, from + begin * bytes, (end - begin) * bytes);
-  if (!IsEightBits(format)) return;
-  for (int64_t i = begin; i < end; i += kStateTile) {
-    StoreScale(LoadScale(from, size, i), to, size, i);
-  }
+  const int64_t last = IsEightBits(format) ? TileEnd(end) : end;
+  const int64_t at = SecondBytes(format, begin);
+  std::memcpy(to + size * bytes + at, from + size * bytes + at,
+              SecondBytes(format, last) - at);
 }
 
 void ClearStates(StateFormat format, std::byte* states, int64_t size,
                  int64_t begin, int64_t end) {
   const int64_t bytes = ElementBytes(format);
   std::memset(states + begin * bytes, 0, (end - begin) * bytes);
+  if (format == StateFormat::kSplit) {
+    std::memset(states + size * bytes + begin, 0, end - begin);
+  }
   if (!IsEightBits(format)) return;
   for (int64_t i = TileEnd(begin); i < end; i += kStateTile) {
     StoreScale(ScaleOfTile(0), states, size, i);

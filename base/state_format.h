@@ -2,12 +2,18 @@
 // bits.
 //
 // An array of states has a value for each of its elements, a multiple of
-// kStateTile of them. In 8 bits every tile has a scale of its own, behind all
-// codes:
+// kStateTile of them. Some formats have a second part behind it:
 //
 //   fp32, bf16   | value 0 | value 1 | ...
+//   split        | nearest bf16 0 | nearest bf16 1 | ... | rest 0 | rest 1 ...
 //   8 bits       | code 0 | code 1 | ... | scale of tile 0 (fp32) | scale of
 //   tile 1 ...
+//
+// A split value is a number with 16 bits of mantissa: the bf16 that is nearest
+// to it (of two the larger magnitude), and 8 bits more, which say in 128ths of
+// half a unit of the bf16's last place how far it is away:
+//
+//   bits of the value as fp32 = (bits of the bf16 << 16) + (rest << 8)
 //
 // A code of 8 bits is a number with 3 bits of mantissa, relative to the scale
 // S, the power of two at or below the largest magnitude of the tile (at least
@@ -37,7 +43,15 @@
 
 namespace castor {
 
-enum class StateFormat : uint8_t { kFloat32, kBFloat16, kSigned8, kUnsigned8 };
+// Checkpoints hold these numbers.
+enum class StateFormat : uint8_t {
+  kFloat32,
+  kBFloat16,
+  kSigned8,
+  kUnsigned8,
+  kSplit
+};
+inline constexpr int kNumStateFormats = 5;
 
 // Elements that share a scale.
 inline constexpr int64_t kStateTile = 64;
@@ -46,19 +60,26 @@ constexpr bool IsEightBits(StateFormat format) {
   return format == StateFormat::kSigned8 || format == StateFormat::kUnsigned8;
 }
 
-// Bytes of an element, without scales.
+// Bytes of an element in an array's first part.
 constexpr int64_t ElementBytes(StateFormat format) {
-  return format == StateFormat::kFloat32    ? 4
-         : format == StateFormat::kBFloat16 ? 2
-                                            : 1;
+  return format == StateFormat::kFloat32 ? 4
+         : format == StateFormat::kBFloat16 || format == StateFormat::kSplit
+             ? 2
+             : 1;
+}
+
+// Bytes of the second part, of the first so many elements: in 8 bits whole
+// tiles.
+constexpr int64_t SecondBytes(StateFormat format, int64_t elements) {
+  return format == StateFormat::kSplit ? elements
+         : IsEightBits(format)
+             ? elements / kStateTile * static_cast<int64_t>(sizeof(float))
+             : 0;
 }
 
 // Bytes of an array of so many elements, a multiple of kStateTile.
 constexpr int64_t StateBytes(StateFormat format, int64_t elements) {
-  return elements * ElementBytes(format) +
-         (IsEightBits(format)
-              ? elements / kStateTile * static_cast<int64_t>(sizeof(float))
-              : 0);
+  return elements * ElementBytes(format) + SecondBytes(format, elements);
 }
 
 // What decides between neighbours is added to the bits of a magnitude, of which
@@ -147,6 +168,30 @@ constexpr BFloat16 RoundStochastically(float value, uint32_t random16) {
                      ? static_cast<uint16_t>((bits >> 16) | 0x0040u)
                      : static_cast<uint16_t>((bits + random16) >> 16);
   return rounded;
+}
+
+// A split value.
+struct SplitFloat {
+  BFloat16 nearest;
+  int8_t rest = 0;
+};
+// Rounds `value` up or down with 8 random bits, or to nearest with 128.
+constexpr SplitFloat Split(float value, uint32_t random8) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  SplitFloat split;
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    split.nearest.bits = static_cast<uint16_t>((bits >> 16) | 0x0040u);
+    return split;
+  }
+  const uint32_t rounded = (bits + random8) >> 8;
+  const uint32_t nearest = (rounded + 128) >> 8;
+  split.nearest.bits = static_cast<uint16_t>(nearest);
+  split.rest = static_cast<int8_t>(rounded - (nearest << 8));
+  return split;
+}
+constexpr float Join(SplitFloat split) {
+  return std::bit_cast<float>((uint32_t{split.nearest.bits} << 16) +
+                              (static_cast<uint32_t>(split.rest) << 8));
 }
 
 // These work on elements [begin, end) of arrays of `size` elements, where begin

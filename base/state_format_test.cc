@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,109 @@ TEST(StateFormat, CountsBytesWithScales) {
   EXPECT_EQ(StateBytes(StateFormat::kBFloat16, 128), 256);
   EXPECT_EQ(StateBytes(StateFormat::kSigned8, 128), 136);
   EXPECT_EQ(StateBytes(StateFormat::kUnsigned8, 64), 68);
+  EXPECT_EQ(StateBytes(StateFormat::kSplit, 128), 384);
+}
+
+// Any bits at all, and those around a bf16's and around what is finite.
+std::vector<float> ValuesToSplit() {
+  std::vector<float> values;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    values.push_back(std::bit_cast<float>(RandomWord({8, 1}, i)));
+  }
+  for (const uint32_t near :
+       {0u, 0x00800000u, 0x3f7f8000u, 0x3f800000u, 0x7f7f8000u, 0x7f800000u}) {
+    for (uint32_t i = 0; i < 600; ++i) {
+      for (const uint32_t sign : {0u, 0x80000000u}) {
+        const uint32_t bits = near + 37 * i - 37 * 300;
+        values.push_back(std::bit_cast<float>((bits & 0x7fffffffu) | sign));
+      }
+    }
+  }
+  return values;
+}
+
+TEST(StateFormat, SplitValuesHave16BitsOfMantissa) {
+  for (const float value : ValuesToSplit()) {
+    const SplitFloat split = Split(value, 128);
+    const float joined = Join(split);
+    if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(joined));
+      ASSERT_TRUE(std::isnan(static_cast<float>(split.nearest)));
+      continue;
+    }
+    ASSERT_EQ(std::signbit(joined), std::signbit(value));
+    // Below the smallest normal number, and towards infinity, the steps are
+    // those of the exponents there.
+    if (std::isfinite(value) && std::isfinite(joined)) {
+      const float unit = std::ldexp(
+          1.0f, std::max(std::ilogb(value == 0 ? 1e-45f : value), -126) - 15);
+      ASSERT_LE(std::fabs(joined - value), unit / 2) << value;
+      // The bf16 is nearest to the split value.
+      const float nearest = static_cast<float>(split.nearest);
+      const float other = static_cast<float>(BFloat16(joined));
+      if (std::isfinite(nearest)) {
+        ASSERT_EQ(std::fabs(nearest - joined), std::fabs(other - joined));
+      }
+    }
+    const SplitFloat again = Split(joined, 128);
+    ASSERT_EQ(again.nearest.bits, split.nearest.bits);
+    ASSERT_EQ(again.rest, split.rest);
+    // Drawn bits move it to a neighbour, and an exact value nowhere.
+    for (const uint32_t random : {0u, 100u, 255u}) {
+      const float drawn = Join(Split(value, random));
+      ASSERT_EQ(Join(Split(joined, random)), joined);
+      if (!std::isfinite(drawn)) continue;
+      ASSERT_LE(
+          std::fabs(drawn - value),
+          std::ldexp(
+              1.0f,
+              std::max(std::ilogb(drawn == 0 ? 1e-45f : drawn), -126) - 15));
+    }
+  }
+}
+
+TEST(StateFormat, SplitValuesAreRightInTheMean) {
+  const float value = 1.0f + 0x1.6p-17f;  // 11/32 of a step above 1
+  double sum = 0;
+  for (uint32_t random = 0; random < 256; ++random) {
+    sum += Join(Split(value, random));
+  }
+  EXPECT_EQ(sum / 256, static_cast<double>(value));
+}
+
+TEST(StateFormat, ArraysOfSplitValuesHaveTwoParts) {
+  constexpr int64_t kSize = 2 * kStateTile;
+  std::vector<float> values(kSize);
+  for (int64_t i = 0; i < kSize; ++i) {
+    values[i] = Join(Split(
+        std::bit_cast<float>(0x3f000000u + RandomWord({8, 2}, i) / 4096), 128));
+  }
+  std::vector<std::byte> states(StateBytes(StateFormat::kSplit, kSize));
+  EncodeStates(StateFormat::kSplit, values.data(), states.data(), kSize, 0,
+               kSize);
+  for (int64_t i = 0; i < kSize; ++i) {
+    BFloat16 nearest;
+    std::memcpy(&nearest, states.data() + 2 * i, 2);
+    ASSERT_EQ(nearest.bits, Split(values[i], 128).nearest.bits);
+  }
+  std::vector<float> decoded(kSize);
+  DecodeStates(StateFormat::kSplit, states.data(), kSize, 64, kSize - 3,
+               decoded.data());
+  EXPECT_TRUE(
+      std::equal(values.begin() + 64, values.end() - 3, decoded.begin()));
+  std::vector<std::byte> copy(states.size());
+  CopyStates(StateFormat::kSplit, states.data(), copy.data(), kSize, 64, 100);
+  DecodeStates(StateFormat::kSplit, copy.data(), kSize, 0, kSize,
+               decoded.data());
+  for (int64_t i = 0; i < kSize; ++i) {
+    ASSERT_EQ(decoded[i], i >= 64 && i < 100 ? values[i] : 0) << i;
+  }
+  ClearStates(StateFormat::kSplit, copy.data(), kSize, 70, 100);
+  DecodeStates(StateFormat::kSplit, copy.data(), kSize, 0, kSize,
+               decoded.data());
+  for (int64_t i = 0; i < kSize; ++i) {
+    ASSERT_EQ(decoded[i], i >= 64 && i < 70 ? values[i] : 0) << i;
+  }
 }
 
 TEST(StateFormat, CodesStandForGrowingValuesOfASixteenthAtLeast) {

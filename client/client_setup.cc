@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "base/state_format.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "client/client_run.h"
@@ -13,6 +15,7 @@
 #include "device/topology/memory_limits.h"
 #include "kernels/cast/cast.h"
 #include "kernels/run.h"
+#include "run/model/model_state.h"
 #include "run/model/parameter.h"
 #include "run/model/shape.h"
 
@@ -240,16 +243,9 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
           }
         }
         if (from == to) return absl::OkStatus();
-        if (states.master != nullptr) {
-          std::copy_n(values + from, to - from, states.master + at);
-        }
-        return kernels::Run(
-            ExecContext{.pool = &pool_},
-            kernels::CastArgs{.size = to - from,
-                              .from = DType::kFloat32,
-                              .x = values + from,
-                              .to = options_.dtype,
-                              .y = home + at * SizeOf(options_.dtype)});
+        return PutValues(ExecContext{.pool = &pool_}, layout_,
+                         absl::MakeConstSpan(values + from, to - from), at,
+                         home, states);
       });
 }
 
@@ -279,7 +275,17 @@ absl::Status ClientRun::ReadShard(ParamId parameter, float* out) {
   if (begin >= end) return absl::OkStatus();
   out += begin - place.offset;
   if (layout_.chunk(place.chunk).trainable) {
-    return store_->ReadState(place.chunk, StatePart::kMaster, begin, end, out);
+    const StateFormat format = layout_.states.master;
+    if (format == StateFormat::kFloat32) {
+      return store_->ReadState(place.chunk, StatePart::kMaster, begin, end,
+                               out);
+    }
+    const int64_t padded = RoundUp(end - begin, kStateTile);
+    std::vector<std::byte> masters(StateBytes(format, padded));
+    CASTOR_RETURN_IF_ERROR(store_->ReadState(place.chunk, StatePart::kMaster,
+                                             begin, end, masters.data()));
+    DecodeStates(format, masters.data(), padded, 0, end - begin, out);
+    return absl::OkStatus();
   }
   std::vector<std::byte> home((end - begin) * SizeOf(options_.dtype));
   CASTOR_RETURN_IF_ERROR(

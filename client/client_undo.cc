@@ -10,11 +10,12 @@ namespace castor {
 absl::Status ClientRun::Restore(ChunkId chunk) {
   const auto cast = [this](std::byte* payload, const StateView& states,
                            const ExecContext& context) {
-    return kernels::Run(context, kernels::CastArgs{.size = states.elements,
-                                                   .from = DType::kFloat32,
-                                                   .x = states.master,
-                                                   .to = options_.dtype,
-                                                   .y = payload});
+    return kernels::Run(context,
+                        kernels::CastArgs{.size = states.elements,
+                                          .from = layout_.states.master_dtype(),
+                                          .x = states.master,
+                                          .to = options_.dtype,
+                                          .y = payload});
   };
   const WorkTag tag = Tag(WorkKind::kOther, chunk);
   store_->HoldsParameters(chunk);

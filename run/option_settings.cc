@@ -35,7 +35,8 @@ Json MemorySettings(const MemoryOptions& memory) {
 Json OptimizerSettings(const Optimizer& rule) {
   return {{"type", rule.name()},
           {"params", Json::parse(rule.Params().dump())},
-          {"moments", static_cast<int>(rule.moments())}};
+          {"master", static_cast<int>(rule.formats().master)},
+          {"moments", static_cast<int>(rule.formats().moments)}};
 }
 
 Json LossScaleSettings(const LossScaleOptions& scale) {

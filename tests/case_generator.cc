@@ -155,16 +155,19 @@ std::string DescribeModel(const TrainingCase& c) {
 }
 
 // Lion or SGD, with all that they have.
-std::shared_ptr<const Optimizer> RandomLionOrSgd(Random& random) {
+std::shared_ptr<const Optimizer> RandomLionOrSgd(MasterFormat master,
+                                                 Random& random) {
   const MomentFormat moments = random.Pick(
       {MomentFormat::kFloat32, MomentFormat::kBFloat16, MomentFormat::kInt8});
   if (random.Chance(0.5)) {
-    return std::make_shared<Lion>(LionOptions{
-        .betas = {0.9, random.Pick({0.99, 0.5})}, .moments = moments});
+    return std::make_shared<Lion>(
+        LionOptions{.betas = {0.9, random.Pick({0.99, 0.5})},
+                    .formats = {master, moments}});
   }
-  SgdOptions sgd = {.momentum = random.Pick({0.0, 0.9, 0.9})};
+  SgdOptions sgd = {.momentum = random.Pick({0.0, 0.9, 0.9}),
+                    .formats = {.master = master}};
   if (sgd.momentum > 0) {
-    sgd.moments = moments;
+    sgd.formats.moments = moments;
     sgd.nesterov = random.Chance(0.5);
     if (!sgd.nesterov) sgd.dampening = random.Pick({0.0, 0.5});
   }
@@ -241,8 +244,15 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   options.scribble_freed_memory = true;
   if (c.evaluate_after > 0) c.evaluate_batches = random.Uniform(1, 3);
   adam.bias_correction = random.Chance(0.75);
-  adam.moments = random.Pick({MomentFormat::kFloat32, MomentFormat::kFloat32,
-                              MomentFormat::kBFloat16, MomentFormat::kInt8});
+  Random masters(seed, HashName("masters", 7));
+  MasterFormat master = MasterFormat::kFloat32;
+  if (c.dtype == DType::kBFloat16) {
+    master = masters.Pick({MasterFormat::kFloat32, MasterFormat::kSplit,
+                           MasterFormat::kBFloat16});
+  }
+  adam.formats = {master,
+                  random.Pick({MomentFormat::kFloat32, MomentFormat::kFloat32,
+                               MomentFormat::kBFloat16, MomentFormat::kInt8})};
   options.optimizer.rule = std::make_shared<Adam>(adam);
   if (random.Chance(0.3)) {
     options.optimizer.rule = std::make_shared<Lamb>(
@@ -252,7 +262,8 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   }
   // Draws of their own leave the others as they are.
   Random other(seed, HashName("optimizer", 9));
-  if (other.Chance(0.3)) options.optimizer.rule = RandomLionOrSgd(other);
+  if (other.Chance(0.3))
+    options.optimizer.rule = RandomLionOrSgd(master, other);
   c.masked = random.Chance(0.5);
   options.shape.documents = random.Chance(0.35);
   const double factor = random.Pick({1.0, 1.0, 0.3, 5.0});
@@ -260,6 +271,14 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
     return MatchesPattern("*weight", parameter.name) ? 1.0 : factor;
   };
   return ReferenceOf(c);
+}
+
+void SetType(DType dtype, TrainingCase* c) {
+  c->dtype = dtype;
+  const MasterFormat master = c->options.optimizer.rule->formats().master;
+  if (dtype != DType::kBFloat16 && master != MasterFormat::kFloat32) {
+    c->options.optimizer.rule = std::make_shared<Adam>();
+  }
 }
 
 TrainingCase RandomModelOn(
@@ -437,7 +456,7 @@ std::string Describe(const TrainingCase& c) {
                       "(biases x %g)\n",
                       o.optimizer.rule->name(),
                       o.optimizer.rule->Params().dump(),
-                      MomentFormatName(o.optimizer.rule->moments()),
+                      castor::Describe(o.optimizer.rule->formats()),
                       o.optimizer.gradient_clipping, o.weight_decay(weight),
                       o.weight_decay(bias), o.learning_rate(1),
                       o.learning_rate(2), o.lr_factor(bias)));
@@ -509,7 +528,7 @@ TrainingCase Shrink(TrainingCase c,
         x.other_length = std::min<int64_t>(x.other_length, 1);
       },
       [](TrainingCase& x) { x.options.optimizer.gradient_clipping = 0; },
-      [](TrainingCase& x) { x.dtype = DType::kFloat32; },
+      [](TrainingCase& x) { SetType(DType::kFloat32, &x); },
       [](TrainingCase& x) {
         x.model.resid_pdrop = x.model.embd_pdrop = x.model.attn_pdrop = 0;
         SetKey(x, "attention_dropout", 0);

@@ -22,6 +22,10 @@ namespace castor::testing {
 // Placed like ReferenceOf.
 TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 
+// Gives the case's parameters this type. An optimizer whose masters they cannot
+// have then becomes AdamW's default.
+void SetType(DType dtype, TrainingCase* c);
+
 // RandomModel, put where `place` puts it. Where that is a GPU, of a family that
 // runs on one.
 TrainingCase RandomModelOn(

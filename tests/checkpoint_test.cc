@@ -435,7 +435,7 @@ TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run";
   TrainingCase c = RandomModel(kSeed, models::FindFamily("gpt2"));
-  c.dtype = DType::kFloat32;
+  SetType(DType::kFloat32, &c);
   c.model.tie_word_embeddings = false;
   c.frozen = {"*wpe*"};
   c.options.learning_rate = [](int64_t) { return 1e-2; };

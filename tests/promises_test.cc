@@ -527,7 +527,7 @@ TEST(DeviceSums, GiveTheSameBits) {
       ++seed;
       if (has_ranks && IsShare() && seed != kOfShare) continue;
       TrainingCase model = RandomModelOn(OnTestMachine, MixKey(77, seed));
-      model.dtype = dtype;
+      SetType(dtype, &model);
       model.frozen.clear();
       model.steps = 6;
       model.other_batch = model.other_length = 0;

@@ -83,10 +83,10 @@ struct ChunkInfo {
   // Payload: parameters in the compute type, whose place their gradients take
   // over. The unit of every copy.
   int64_t payload_bytes = 0;
-  // fp32 master, m and v, and with several micro batches in a step, of one rank
-  // or of several, the fp32 sum: 12 or 16 bytes per element of this rank's
-  // shard. 0 for a chunk of frozen parameters, which has neither kReduce nor
-  // kUpdate.
+  // Optimizer states (memory/plan/layout/state_layout.h), and with several
+  // micro batches in a step, of one rank or of several, the fp32 sum: of AdamW
+  // 12 or 16 bytes per element of this rank's shard. 0 for a chunk of frozen
+  // parameters, which has neither kReduce nor kUpdate.
   int64_t optimizer_bytes = 0;
   // Names of its parameters, for messages and the viewer.
   std::vector<std::string> parameters;

@@ -108,7 +108,7 @@ absl::StatusOr<Config> ConfigOfShape(const std::string& model,
 std::string DescribeShape(const std::string& model, const Config& config) {
   const Optimizer& optimizer = *config.optimizer.rule;
   // Where the name says it, it need not be said again.
-  const bool plain = optimizer.moments() == MomentFormat::kFloat32 ||
+  const bool plain = optimizer.formats() == StateFormats() ||
                      absl::StrContains(optimizer.name(), "bit");
   return absl::StrCat(
       "model: ", model, ", ", config.model.type, ", ",
@@ -119,9 +119,7 @@ std::string DescribeShape(const std::string& model, const Config& config) {
       config.train_micro_batch_size_per_gpu, ", gradient_accumulation_steps ",
       config.gradient_accumulation_steps, "; ", DTypeName(config.dtype()), ", ",
       optimizer.name(),
-      plain ? ""
-            : absl::StrCat(" with moments in ",
-                           MomentFormatName(optimizer.moments())),
+      plain ? "" : absl::StrCat(" with ", Describe(optimizer.formats())),
       ", memory.activation_checkpointing ",
       kActivationCheckpointings[static_cast<int>(
           config.memory.activation_checkpointing)],

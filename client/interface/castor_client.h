@@ -154,7 +154,7 @@ int castor_world_size(const castor_run* run); /* how many ranks */
  * others may have null. All of them call castor_get_values, too. */
 castor_status castor_set_values(castor_run* run, int64_t parameter,
                                 const float* values, int root);
-/* Between steps: the fp32 master copy of a trainable parameter, the stored
+/* Between steps: the master copy of a trainable parameter, as fp32, the stored
  * values of a frozen one. */
 castor_status castor_get_values(castor_run* run, int64_t parameter, float* out);
 

@@ -92,7 +92,7 @@ class Signum final : public Optimizer {
     float* const payload = reinterpret_cast<float*>(arrays.payload);
     const float* const gradients =
         arrays.gradient_sum != nullptr ? arrays.gradient_sum : payload;
-    float* const master = arrays.states.master;
+    float* const master = arrays.states.masters();
     float* const momentum = arrays.states.slot(0);
     const float scale = *arrays.gradient_scale;
     for (const UpdateRange& range : ranges) {

@@ -15,9 +15,11 @@ INSTANTIATE_TEST_SUITE_P(Arrays, PackedAdamOnGpu, testing::Bool(),
                          AlignmentName);
 
 TEST_P(PackedAdamOnGpu, GivesTheHostsBits) {
-  for (const int bits : {8, 16}) {
-    ASSERT_NO_FATAL_FAILURE(ExpectTheHostsBits<PackedAdamArgs>(
-        host_, bits, Shift(1), PackedHypers()));
+  for (const StateFormat master : kMasterFormatsForTest) {
+    for (const int bits : {8, 16, 32}) {
+      ASSERT_NO_FATAL_FAILURE(ExpectTheHostsBits<PackedAdamArgs>(
+          host_, bits, Shift(1), PackedHypers(), master));
+    }
   }
 }
 
@@ -26,7 +28,8 @@ TEST_P(PackedAdamOnGpu, TakesManySmallRanges) {
   for (const int bits : {8, 16}) {
     ASSERT_NO_FATAL_FAILURE(
         (ExpectManySmallRangesToBeTaken<PackedAdamArgs, Program::Pieces>(
-            host_, bits, Shift(1), PackedHypers())));
+            host_, bits, Shift(1), PackedHypers(),
+            bits == 8 ? StateFormat::kSplit : StateFormat::kBFloat16)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -19,15 +20,20 @@
 namespace castor::kernels {
 namespace {
 
-class PackedAdamTest : public testing::TestWithParam<int> {
+// Bits of a moment, and the master's format.
+class PackedAdamTest
+    : public testing::TestWithParam<std::tuple<int, StateFormat>> {
  protected:
+  static int bits() { return std::get<0>(GetParam()); }
+  static StateFormat master() { return std::get<1>(GetParam()); }
   static StatesForTest States(DType dtype, int64_t size, int64_t shift = 0) {
-    return StatesForTest(dtype, 2, GetParam(), size, shift);
+    return StatesForTest(dtype, 2, bits(), size, shift, master());
   }
   // One range's new states from those before, element by element.
   void Expect(const StatesForTest& before, const StatesForTest& after,
               const PackedAdamRange& range, bool from_sum, float scale) {
     std::vector<float> m = before.State(0), v = before.State(1);
+    std::vector<float> p = before.Masters();
     StatesForTest wide = States(before.payload.dtype(), before.payload.size());
     wide.CopyFrom(before);
     const AdamRange whole = {range.begin, range.end, range.hyper};
@@ -36,19 +42,14 @@ class PackedAdamTest : public testing::TestWithParam<int> {
                                                 .gradient_sum =
                                                     from_sum ? wide.sum.floats()
                                                              : nullptr,
-                                                .master = wide.master.floats(),
+                                                .master = p.data(),
                                                 .m = m.data(),
                                                 .v = v.data(),
                                                 .grad_scale = &scale,
                                                 .ranges = &whole,
                                                 .num_ranges = 1})
                     .ok());
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      ASSERT_EQ(std::bit_cast<uint64_t>(after.master[i]),
-                std::bit_cast<uint64_t>(wide.master[i]))
-          << i;
-      ASSERT_EQ(after.payload[i], wide.payload[i]) << i;
-    }
+    after.ExpectMastersRounded(range, p);
     after.ExpectRounded(range, 0, m);
     after.ExpectRounded(range, 1, v);
   }
@@ -58,12 +59,16 @@ class PackedAdamTest : public testing::TestWithParam<int> {
   std::mt19937_64 random_{1};
 };
 
-INSTANTIATE_TEST_SUITE_P(Bits, PackedAdamTest, testing::Values(8, 16));
+INSTANTIATE_TEST_SUITE_P(
+    Formats, PackedAdamTest,
+    testing::Combine(testing::Values(8, 16, 32),
+                     testing::ValuesIn(kMasterFormatsForTest)));
 
 TEST_P(PackedAdamTest, IsAdamRoundedStochastically) {
   constexpr int64_t kSize = 64 * 40;
   for (const DType dtype :
        {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (!CanHave(dtype, master())) continue;
     for (const bool from_sum : {false, true}) {
       for (const AdamHyper& hyper : PackedHypers()) {
         StatesForTest before = States(dtype, kSize);
@@ -82,7 +87,7 @@ TEST_P(PackedAdamTest, IsAdamRoundedStochastically) {
         }
         // What is in no range stays.
         for (const int64_t i : {0, 63, 650, 703}) {
-          ASSERT_EQ(after.master[i], before.master[i]);
+          ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
           ASSERT_EQ(after.State(0)[i], before.State(0)[i]);
         }
       }
@@ -91,17 +96,18 @@ TEST_P(PackedAdamTest, IsAdamRoundedStochastically) {
 }
 
 TEST_P(PackedAdamTest, DoesNotDependOnWhereAParameterIsCut) {
-  ExpectNoCutOfAParameterToShow<PackedAdamArgs>(context_, GetParam(),
-                                                PackedHypers()[0]);
+  ExpectNoCutOfAParameterToShow<PackedAdamArgs>(context_, bits(),
+                                                PackedHypers()[0], master());
 }
 
 TEST_P(PackedAdamTest, GivesTheSameAside) {
-  ExpectTheSameAside<PackedAdamArgs>(context_, GetParam(), PackedHypers()[1]);
+  ExpectTheSameAside<PackedAdamArgs>(context_, bits(), PackedHypers()[1],
+                                     master());
 }
 
 // Where eps is 0, elements behind a range's end would become 0 / 0.
 TEST_P(PackedAdamTest, SaysWhatIsNotFinite) {
-  ExpectToSayWhatIsNotFinite<PackedAdamArgs>(context_, GetParam(),
+  ExpectToSayWhatIsNotFinite<PackedAdamArgs>(context_, bits(),
                                              {.eps = 0, .step = 2});
 }
 
@@ -110,12 +116,15 @@ TEST_P(PackedAdamTest, SaysWhatIsNotFinite) {
 TEST_P(PackedAdamTest, NoStateIsStuckOrGrows) {
   constexpr int64_t kSize = kStateTile;
   constexpr int kSteps = 10'000;
-  StatesForTest state = States(DType::kFloat32, kSize);
+  const DType dtype =
+      master() == StateFormat::kFloat32 ? DType::kFloat32 : DType::kBFloat16;
+  StatesForTest state = States(dtype, kSize);
   const std::vector<float> zeros(kSize);
-  for (int64_t i = 0; i < kSize; ++i) state.master.Set(i, 0);
+  EncodeStates(master(), zeros.data(), StatesForTest::Bytes(state.master),
+               kSize, 0, kSize);
   state.SetState(0, zeros);
   state.SetState(1, zeros);
-  std::vector<float> master(kSize), m(kSize), v(kSize);
+  std::vector<float> wide_master(kSize), m(kSize), v(kSize);
   const float scale = 1;
   std::normal_distribution<double> normal;
   double v_sum = 0, v_wide_sum = 0;
@@ -128,6 +137,7 @@ TEST_P(PackedAdamTest, NoStateIsStuckOrGrows) {
                                 : i % 4 == 2 ? draw
                                              : 0);
       state.payload.Set(i, g[i]);
+      g[i] = static_cast<float>(state.payload[i]);
     }
     const AdamHyper hyper = {.lr = 1e-4, .weight_decay = 0, .step = step};
     const std::vector<PackedAdamRange> ranges = {
@@ -140,7 +150,7 @@ TEST_P(PackedAdamTest, NoStateIsStuckOrGrows) {
                     .ok());
     const AdamRange wide = {0, kSize, hyper};
     ASSERT_TRUE(kernels::Run(context_, AdamArgs{.payload = g.data(),
-                                                .master = master.data(),
+                                                .master = wide_master.data(),
                                                 .m = m.data(),
                                                 .v = v.data(),
                                                 .grad_scale = &scale,
@@ -148,11 +158,11 @@ TEST_P(PackedAdamTest, NoStateIsStuckOrGrows) {
                                                 .num_ranges = 1})
                     .ok());
     if (step < kSteps / 2) continue;
-    const auto now = state.State(1);
+    const auto now = state.State(1), masters = state.Masters();
     for (int64_t i = 0; i < kSize; ++i) {
       if (i % 4 == 3) {
         ASSERT_EQ(now[i], 0);
-        ASSERT_EQ(state.master[i], 0);
+        ASSERT_EQ(masters[i], 0);
       } else {
         ASSERT_GT(now[i], 0) << step << " " << i;
       }
@@ -166,18 +176,18 @@ TEST_P(PackedAdamTest, NoStateIsStuckOrGrows) {
   EXPECT_NEAR(v_sum / v_wide_sum, 1, 0.05);
   // Parameters have gone as far as in fp32, in the mean.
   double moved = 0, moved_wide = 0;
+  const auto masters = state.Masters();
   for (int64_t i = 1; i < kSize; ++i) {
     if (i % 4 != 1 && i % 4 != 2) continue;
-    moved += std::fabs(state.master[i]);
-    moved_wide += std::fabs(master[i]);
-    EXPECT_LT(std::fabs(state.master[i]), 0.5);
+    moved += std::fabs(masters[i]);
+    moved_wide += std::fabs(wide_master[i]);
+    EXPECT_LT(std::fabs(masters[i]), 0.5);
   }
   EXPECT_NEAR(moved / moved_wide, 1, 0.25);
 }
 
 TEST_P(PackedAdamTest, RefusesWhatItCannotTake) {
-  ExpectToRefuseWhatItCannotTake<PackedAdamArgs>(context_, GetParam(),
-                                                 AdamHyper());
+  ExpectToRefuseWhatItCannotTake<PackedAdamArgs>(context_, bits(), AdamHyper());
 }
 
 }  // namespace

@@ -22,14 +22,15 @@ namespace castor::kernels {
 
 template <class Args>
 void ExpectNoCutOfAParameterToShow(const ExecContext& context, int bits,
-                                   const typename Args::Hyper& hyper) {
+                                   const typename Args::Hyper& hyper,
+                                   StateFormat master = StateFormat::kFloat32) {
   using Range = StateRange<typename Args::Hyper>;
   constexpr int64_t kSize = 64 * 12;
   const float scale = 1;
   std::mt19937_64 random(1);
-  StatesForTest before(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  StatesForTest before(DType::kBFloat16, Args::kStates, bits, kSize, 0, master);
   before.Fill(random);
-  StatesForTest whole(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  StatesForTest whole(DType::kBFloat16, Args::kStates, bits, kSize, 0, master);
   whole.CopyFrom(before);
   const auto update = [&](StatesForTest& states, int64_t begin, int64_t end) {
     const std::vector<Range> ranges = {{.begin = begin,
@@ -41,7 +42,7 @@ void ExpectNoCutOfAParameterToShow(const ExecContext& context, int bits,
                ArgsForTest<Args>(states.Arrays(false, &scale), ranges));
   };
   ASSERT_TRUE(update(whole, 0, kSize - 5).ok());
-  StatesForTest parts(DType::kBFloat16, Args::kStates, bits, kSize, 0);
+  StatesForTest parts(DType::kBFloat16, Args::kStates, bits, kSize, 0, master);
   parts.CopyFrom(before);
   ASSERT_TRUE(update(parts, 320, kSize - 5).ok());
   ASSERT_TRUE(update(parts, 0, 320).ok());
@@ -50,16 +51,18 @@ void ExpectNoCutOfAParameterToShow(const ExecContext& context, int bits,
 
 template <class Args>
 void ExpectTheSameAside(const ExecContext& context, int bits,
-                        const typename Args::Hyper& hyper) {
+                        const typename Args::Hyper& hyper,
+                        StateFormat master = StateFormat::kFloat32) {
   constexpr int64_t kSize = 64 * 20;
   std::mt19937_64 random(2);
   for (const float scale : {0.5f, std::numeric_limits<float>::infinity()}) {
     for (const DType dtype :
          {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-      StatesForTest source(dtype, Args::kStates, bits, kSize, 0);
+      if (!CanHave(dtype, master)) continue;
+      StatesForTest source(dtype, Args::kStates, bits, kSize, 0, master);
       source.Fill(random);
-      StatesForTest inside(dtype, Args::kStates, bits, kSize, 0);
-      StatesForTest aside(dtype, Args::kStates, bits, kSize, 0);
+      StatesForTest inside(dtype, Args::kStates, bits, kSize, 0, master);
+      StatesForTest aside(dtype, Args::kStates, bits, kSize, 0, master);
       inside.CopyFrom(source);
       aside.CopyFrom(source);
       const auto ranges = RangesForTest(hyper, kSize);
@@ -68,8 +71,10 @@ void ExpectTheSameAside(const ExecContext& context, int bits,
               .ok());
       // What is only written may hold anything.
       for (const auto& range : ranges) {
-        std::fill(aside.master.floats() + range.begin,
-                  aside.master.floats() + range.end, -1.0f);
+        const int64_t bytes = ElementBytes(master);
+        std::fill(StatesForTest::Bytes(aside.master) + bytes * range.begin,
+                  StatesForTest::Bytes(aside.master) + bytes * range.end,
+                  std::byte{0x55});
         for (GuardedBuffer& state : aside.states) {
           std::fill(StatesForTest::Bytes(state) + range.begin,
                     StatesForTest::Bytes(state) + range.end, std::byte{0x55});
@@ -77,14 +82,16 @@ void ExpectTheSameAside(const ExecContext& context, int bits,
       }
       StateArrays arrays = aside.Arrays(false, &scale);
       arrays.gradient = source.payload.data();
-      arrays.from.master = source.master.floats();
+      arrays.from.master = source.master.data();
       for (size_t i = 0; i < source.states.size(); ++i) {
         arrays.from.states[i] = StatesForTest::Bytes(source.states[i]);
       }
       ASSERT_TRUE(Run(context, ArgsForTest<Args>(arrays, ranges)).ok());
+      const std::vector<float> mine = aside.Masters();
+      const std::vector<float> expected = inside.Masters();
       for (const auto& range : ranges) {
         for (int64_t i = range.begin; i < range.end; ++i) {
-          ASSERT_EQ(aside.master[i], inside.master[i]) << i;
+          ASSERT_EQ(mine[i], expected[i]) << i;
           ASSERT_EQ(aside.payload[i], inside.payload[i]) << i;
         }
         for (size_t k = 0; k < aside.states.size(); ++k) {
@@ -114,12 +121,15 @@ void ExpectTheOraclesBits(const ExecContext& context, int bits,
          {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       for (const bool from_sum : {false, true}) {
         for (size_t h = 0; h < hypers.size(); ++h) {
+          // Each in turn, where parameters can have it.
+          StateFormat master = kMasterFormatsForTest[h % 3];
+          if (!CanHave(dtype, master)) master = StateFormat::kFloat32;
           SCOPED_TRACE(testing::Message()
                        << target << " " << DTypeName(dtype) << " sum "
                        << from_sum << " hyper " << h);
-          StatesForTest before(dtype, 1, bits, kSize, 0);
+          StatesForTest before(dtype, 1, bits, kSize, 0, master);
           before.Fill(random);
-          StatesForTest after(dtype, 1, bits, kSize, 1);
+          StatesForTest after(dtype, 1, bits, kSize, 1, master);
           after.CopyFrom(before);
           const auto ranges = RangesForTest(hypers[h], kSize);
           ASSERT_TRUE(Run(context, ArgsForTest<Args>(
@@ -129,24 +139,19 @@ void ExpectTheOraclesBits(const ExecContext& context, int bits,
           if (bits != 0) state = before.State(0);
           const GuardedBuffer& gradient =
               from_sum ? before.sum : before.payload;
-          GuardedBuffer payload(dtype, 1);
+          std::vector<float> p = before.Masters();
           for (const auto& range : ranges) {
             for (int64_t i = range.begin; i < range.end; ++i) {
-              float p = before.master.floats()[i];
-              oracle(range.hyper, static_cast<float>(gradient[i]) * scale, p,
+              oracle(range.hyper, static_cast<float>(gradient[i]) * scale, p[i],
                      state[i]);
-              ASSERT_EQ(std::bit_cast<uint32_t>(after.master.floats()[i]),
-                        std::bit_cast<uint32_t>(p))
-                  << i;
-              payload.Set(0, p);
-              ASSERT_EQ(after.payload[i], payload[0]) << i;
             }
+            ASSERT_NO_FATAL_FAILURE(after.ExpectMastersRounded(range, p));
             if (bits == 0) continue;
             ASSERT_NO_FATAL_FAILURE(after.ExpectRounded(range, 0, state));
           }
           // What is in no range stays.
           for (const int64_t i : {0, 63, 650, 703}) {
-            ASSERT_EQ(after.master[i], before.master[i]);
+            ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
             ASSERT_EQ(after.payload[i], before.payload[i]);
           }
         }
@@ -205,6 +210,14 @@ void ExpectToRefuseWhatItCannotTake(const ExecContext& context, int bits,
   EXPECT_FALSE(status(states.Arrays(false, nullptr)).ok());
   arrays = states.Arrays(true, &scale);
   arrays.gradient = states.payload.data();
+  EXPECT_FALSE(status(arrays).ok());
+  // Masters of parameters in fp32 are fp32.
+  arrays = states.Arrays(false, &scale);
+  arrays.master_format = StateFormat::kSplit;
+  EXPECT_FALSE(status(arrays).ok());
+  arrays.dtype = DType::kBFloat16;
+  EXPECT_TRUE(status(arrays).ok());
+  arrays.master_format = StateFormat::kSigned8;
   EXPECT_FALSE(status(arrays).ok());
 }
 

@@ -3,6 +3,7 @@
 #ifndef CASTOR_KERNELS_STATE_UPDATE_FORMATS_H_
 #define CASTOR_KERNELS_STATE_UPDATE_FORMATS_H_
 
+#include "base/philox.h"
 #include "base/state_format.h"
 
 namespace castor::kernels {
@@ -18,6 +19,11 @@ constexpr StateFormat FormatOfState(int bits, int state) {
          : bits == 16 ? StateFormat::kBFloat16
          : state == 0 ? StateFormat::kSigned8
                       : StateFormat::kUnsigned8;
+}
+
+// The key of the words that round masters, of a range's key.
+constexpr RandomKey MasterKey(RandomKey key) {
+  return {key.seed, MixKey(key.stream, 1)};
 }
 
 }  // namespace castor::kernels

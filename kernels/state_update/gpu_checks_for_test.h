@@ -25,7 +25,7 @@ absl::Status UpdateOnDevice(
   arrays.payload = on.Out(s.payload);
   float* const sum = on.OutFloats(s.sum);
   arrays.gradient_sum = from_sum ? sum : nullptr;
-  arrays.master = on.OutFloats(s.master);
+  arrays.master = on.Out(s.master);
   for (size_t i = 0; i < s.states.size(); ++i) {
     arrays.states[i] = static_cast<std::byte*>(on.Out(s.states[i]));
   }
@@ -38,18 +38,21 @@ absl::Status UpdateOnDevice(
 
 template <class Args>
 void ExpectTheHostsBits(const ExecContext& host, int bits, int64_t shift,
-                        const std::vector<typename Args::Hyper>& hypers) {
+                        const std::vector<typename Args::Hyper>& hypers,
+                        StateFormat master = StateFormat::kFloat32) {
   constexpr int64_t kSize = 64 * 70;
   std::mt19937_64 random(11);
   for (const DType dtype :
        {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (!CanHave(dtype, master)) continue;
     for (const bool from_sum : {false, true}) {
       for (const auto& hyper : hypers) {
         for (const float scale :
              {0.25f, std::numeric_limits<float>::infinity()}) {
-          StatesForTest expected(dtype, Args::kStates, bits, kSize, shift);
+          StatesForTest expected(dtype, Args::kStates, bits, kSize, shift,
+                                 master);
           expected.Fill(random);
-          StatesForTest got(dtype, Args::kStates, bits, kSize, shift);
+          StatesForTest got(dtype, Args::kStates, bits, kSize, shift, master);
           got.CopyFrom(expected);
           const auto ranges = RangesForTest(hyper, kSize);
           ASSERT_TRUE(Run(host, ArgsForTest<Args>(
@@ -70,7 +73,8 @@ void ExpectTheHostsBits(const ExecContext& host, int bits, int64_t shift,
 template <class Args, class Pieces>
 void ExpectManySmallRangesToBeTaken(
     const ExecContext& host, int bits, int64_t shift,
-    const std::vector<typename Args::Hyper>& hypers) {
+    const std::vector<typename Args::Hyper>& hypers,
+    StateFormat master = StateFormat::kFloat32) {
   constexpr int64_t kSize = 64 * 150;
   std::mt19937_64 random(12);
   std::vector<StateRange<typename Args::Hyper>> ranges;
@@ -84,16 +88,19 @@ void ExpectManySmallRangesToBeTaken(
     begin = (end + 63) / 64 * 64;
   }
   ASSERT_GT(ranges.size(), size_t{2} * Pieces::kMost);
-  StatesForTest before(DType::kBFloat16, Args::kStates, bits, kSize, shift);
+  StatesForTest before(DType::kBFloat16, Args::kStates, bits, kSize, shift,
+                       master);
   before.Fill(random);
-  StatesForTest expected(DType::kBFloat16, Args::kStates, bits, kSize, shift);
+  StatesForTest expected(DType::kBFloat16, Args::kStates, bits, kSize, shift,
+                         master);
   expected.CopyFrom(before);
   const float scale = 0.5f;
   ASSERT_TRUE(
       Run(host, ArgsForTest<Args>(expected.Arrays(false, &scale), ranges))
           .ok());
   TestDevice::Get()->InEveryOrder([&] {
-    StatesForTest got(DType::kBFloat16, Args::kStates, bits, kSize, shift);
+    StatesForTest got(DType::kBFloat16, Args::kStates, bits, kSize, shift,
+                      master);
     got.CopyFrom(before);
     const absl::Status status = UpdateOnDevice<Args>(got, false, ranges, scale);
     ASSERT_TRUE(status.ok()) << status;

@@ -19,16 +19,24 @@ namespace castor::kernels::cpu {
 // What a skipped step does with elements [begin, end).
 inline void LeaveStates(const StateArrays& arrays, int num_states,
                         int64_t begin, int64_t end) {
+  auto* const master = static_cast<std::byte*>(arrays.master);
   if (arrays.from.master != nullptr) {
-    std::memcpy(arrays.master + begin, arrays.from.master + begin,
-                (end - begin) * sizeof(float));
+    CopyStates(arrays.master_format,
+               static_cast<const std::byte*>(arrays.from.master), master,
+               arrays.elements, begin, end);
     for (int i = 0; i < num_states; ++i) {
       CopyStates(FormatOfState(arrays.bits, i), arrays.from.states[i],
                  arrays.states[i], arrays.elements, begin, end);
     }
   }
-  FromFloat(arrays.dtype, arrays.master + begin, end - begin,
-            Offset(arrays.dtype, arrays.payload, begin));
+  void* const payload = Offset(arrays.dtype, arrays.payload, begin);
+  if (arrays.master_format == StateFormat::kFloat32) {
+    FromFloat(arrays.dtype, static_cast<const float*>(arrays.master) + begin,
+              end - begin, payload);
+  } else {
+    std::memcpy(payload, master + begin * sizeof(BFloat16),
+                (end - begin) * sizeof(BFloat16));
+  }
 }
 
 // RunOnCpu of a kernel with this number of states. scalars_of(hyper) makes the

@@ -24,7 +24,8 @@ absl::Status LaunchStateProgram(const ExecContext& context, const char* kernel,
   Program program = {};
   program.gradient = gradient;
   program.payload = static_cast<T*>(arrays.payload);
-  program.master = arrays.master;
+  program.master = static_cast<std::byte*>(arrays.master);
+  program.master_format = arrays.master_format;
   for (int i = 0; i < Rule::kStates; ++i) program.states[i] = arrays.states[i];
   program.bits = arrays.bits;
   program.elements = arrays.elements;

@@ -19,15 +19,24 @@
 
 namespace castor::kernels {
 
+inline constexpr StateFormat kMasterFormatsForTest[] = {
+    StateFormat::kFloat32, StateFormat::kSplit, StateFormat::kBFloat16};
+// Whether parameters of the type can have such masters.
+constexpr bool CanHave(DType dtype, StateFormat master) {
+  return master == StateFormat::kFloat32 || dtype == DType::kBFloat16;
+}
+
 struct StatesForTest {
   // Arrays begin `shift` elements after aligned addresses. `size` is a multiple
   // of kStateTile; `bits` are 0 if there are no states.
   StatesForTest(DType dtype, int num_states, int bits, int64_t size,
-                int64_t shift)
+                int64_t shift,
+                StateFormat master_format = StateFormat::kFloat32)
       : bits(bits),
+        master_format(master_format),
         payload(dtype, size, shift),
         sum(DType::kFloat32, size, shift),
-        master(DType::kFloat32, size, shift) {
+        master(DType::kFloat32, StateBytes(master_format, size) / 4, shift) {
     for (int i = 0; bits != 0 && i < num_states; ++i) {
       states.emplace_back(DType::kFloat32,
                           StateBytes(FormatOfState(bits, i), size) / 4, shift);
@@ -40,6 +49,7 @@ struct StatesForTest {
     std::normal_distribution<double> normal;
     const int64_t size = payload.size();
     std::vector<std::vector<float>> values(2, std::vector<float>(size));
+    std::vector<float> masters(size);
     for (int64_t i = 0; i < size; ++i) {
       const bool never = i % 5 == 4;
       // Within the range of fp16.
@@ -50,11 +60,19 @@ struct StatesForTest {
                            -1e4, 1e4);
       payload.Set(i, g);
       sum.Set(i, g * 4);
-      master.Set(i, normal(random) * 0.02);
+      masters[i] = static_cast<float>(normal(random) * 0.02);
       values[0][i] = static_cast<float>(g * (0.5 + normal(random)));
       values[1][i] = static_cast<float>(g * g * std::exp(normal(random)));
     }
     for (size_t i = 0; i < states.size(); ++i) SetState(i, values[i]);
+    EncodeStates(master_format, masters.data(), Bytes(master), size, 0, size);
+  }
+  // Widened.
+  std::vector<float> Masters() const {
+    std::vector<float> values(payload.size());
+    DecodeStates(master_format, Bytes(master), payload.size(), 0,
+                 payload.size(), values.data());
+    return values;
   }
   void SetState(size_t i, const std::vector<float>& values) {
     EncodeStates(Format(i), values.data(), Bytes(states[i]), payload.size(), 0,
@@ -91,7 +109,8 @@ struct StatesForTest {
     StateArrays arrays = {.payload = payload.data(),
                           .dtype = payload.dtype(),
                           .gradient_sum = from_sum ? sum.floats() : nullptr,
-                          .master = master.floats(),
+                          .master = master.data(),
+                          .master_format = master_format,
                           .bits = bits,
                           .elements = payload.size(),
                           .grad_scale = scale};
@@ -99,6 +118,34 @@ struct StatesForTest {
       arrays.states[i] = Bytes(states[i]);
     }
     return arrays;
+  }
+  // Expects that the masters of `range` are these, of all elements, as the
+  // range's key rounds them, and that the payload holds them.
+  template <class Hyper>
+  void ExpectMastersRounded(const StateRange<Hyper>& range,
+                            const std::vector<float>& values) const {
+    const std::vector<float> got = Masters();
+    GuardedBuffer rounded(payload.dtype(), 1);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const uint32_t word =
+          RandomWord(MasterKey(range.key),
+                     static_cast<uint64_t>(range.first + i - range.begin));
+      float expected = values[i];
+      rounded.Set(0, expected);
+      if (master_format == StateFormat::kBFloat16) {
+        expected =
+            static_cast<float>(RoundStochastically(expected, word >> 16));
+        rounded.Set(0, expected);
+      } else if (master_format == StateFormat::kSplit) {
+        const SplitFloat split = Split(expected, word >> 24);
+        expected = Join(split);
+        rounded.Set(0, static_cast<float>(split.nearest));
+      }
+      ASSERT_EQ(std::bit_cast<uint32_t>(got[i]),
+                std::bit_cast<uint32_t>(expected))
+          << i;
+      ASSERT_EQ(payload[i], rounded[0]) << i;
+    }
   }
   // Expects that the elements of `range` hold these values, of all elements, as
   // the range's key rounds them.
@@ -157,6 +204,7 @@ struct StatesForTest {
   }
 
   int bits;
+  StateFormat master_format;
   GuardedBuffer payload, sum, master;
   std::vector<GuardedBuffer> states;
 };

@@ -17,7 +17,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "base/state_format.h"
 #include "kernels/cuda/block.h"
@@ -58,7 +60,8 @@ struct StateProgram {
 
   const G* gradient;  // May be payload.
   T* payload;
-  float* master;
+  std::byte* master;  // not fp32 only if T is bf16
+  StateFormat master_format;
   std::byte* states[kStates];  // at multiples of 4 bytes
   int bits;                    // of a state, or 0: there are none
   int64_t elements;            // of each of these arrays
@@ -80,7 +83,7 @@ struct StateProgram {
       const int64_t e = first + t * kRun;
       float p[kRun] = {};
       States x = {};
-      LoadFloats(master, e, piece.end, p);
+      LoadMaster(e, piece.end, p);
       if (!skip) {
         float g[kRun] = {};
         LoadFloats(gradient, e, piece.end, g);
@@ -94,9 +97,8 @@ struct StateProgram {
           Rule::Step(s.of_rule, scale, g[i], p[i], of_element);
           for (int k = 0; k < kStates; ++k) x.at[k][i] = of_element[k];
         }
-        StoreFloats(p, e, piece.end, master);
       }
-      StoreFloats(p, e, piece.end, payload);
+      StoreMaster(p, skip, s, e, e - piece.begin, piece.end);
       values[t] = x;
       if (bits == 0 || bits == 32) return;
       const auto drawn = Philox4x32(
@@ -139,6 +141,58 @@ struct StateProgram {
       return;
     }
     for (int i = 0; i < kRun && e + i < end; ++i) Store(from[i], to + e + i);
+  }
+
+  CASTOR_HD int8_t* Rests() const {
+    return reinterpret_cast<int8_t*>(master + elements * sizeof(BFloat16));
+  }
+  CASTOR_HD void LoadMaster(int64_t e, int64_t end, float* to) const {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (master_format != StateFormat::kFloat32) {
+        const auto* const nearest = reinterpret_cast<const BFloat16*>(master);
+        LoadFloats(nearest, e, end, to);
+        if (master_format == StateFormat::kBFloat16) return;
+        for (int i = 0; i < kRun && e + i < end; ++i) {
+          to[i] = Join({nearest[e + i], Rests()[e + i]});
+        }
+        return;
+      }
+    }
+    LoadFloats(reinterpret_cast<const float*>(master), e, end, to);
+  }
+  // Stores masters, unless the step is skipped, and the payload. `of_range`:
+  // elements from the range's begin to `e`.
+  CASTOR_HD void StoreMaster(const float* from, bool skip, const Scalars& s,
+                             int64_t e, int64_t of_range, int64_t end) const {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (master_format != StateFormat::kFloat32) {
+        if (!skip) RoundMaster(from, s, e, of_range, end);
+        const auto* const nearest = reinterpret_cast<const BFloat16*>(master);
+        for (int i = 0; i < kRun && e + i < end; ++i) {
+          payload[e + i] = nearest[e + i];
+        }
+        return;
+      }
+    }
+    if (!skip) StoreFloats(from, e, end, reinterpret_cast<float*>(master));
+    StoreFloats(from, e, end, payload);
+  }
+  CASTOR_HD void RoundMaster(const float* from, const Scalars& s, int64_t e,
+                             int64_t of_range, int64_t end) const {
+    auto* const nearest = reinterpret_cast<BFloat16*>(master);
+    const auto words = Philox4x32(
+        MasterKey(s.key), static_cast<uint64_t>(s.first + of_range) / 4);
+    CASTOR_UNROLL
+    for (int i = 0; i < kRun; ++i) {
+      if (e + i >= end) continue;
+      if (master_format == StateFormat::kBFloat16) {
+        nearest[e + i] = RoundStochastically(from[i], words[i] >> 16);
+        continue;
+      }
+      const SplitFloat split = Split(from[i], words[i] >> 24);
+      nearest[e + i] = split.nearest;
+      Rests()[e + i] = split.rest;
+    }
   }
 
   // The 16 random bits of an element's state.

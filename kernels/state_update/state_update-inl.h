@@ -77,6 +77,15 @@ HWY_INLINE VF32 ValuesOf(VU32 codes) {
                         hn::Sub(values, hn::Set(d, 2.0f)), values);
 }
 
+// The first lanes, which may be all or none; the others, which may have held
+// anything, become 0.
+HWY_INLINE VF32 FirstLanes(VF32 value, int64_t lanes) {
+  if (lanes >= kLanes) return value;
+  const F32 d;
+  return hn::IfThenElseZero(
+      hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, lanes))), value);
+}
+
 // The tile that begins at `element` of an array of codes.
 template <StateFormat kFormat>
 HWY_INLINE void DecodeTile(const std::byte* states, int64_t size,
@@ -98,13 +107,7 @@ HWY_INLINE void DecodeTile(const std::byte* states, int64_t size,
     } else {
       value = hn::Mul(ValuesOf(byte), of_code);
     }
-    // What lies behind the end may be anything.
-    if (i + kLanes > count) {
-      value = hn::IfThenElseZero(
-          hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, count - i))),
-          value);
-    }
-    hn::Store(value, d, to + i);
+    hn::Store(FirstLanes(value, count - i), d, to + i);
   }
 }
 
@@ -173,6 +176,87 @@ HWY_INLINE void RoundTile(const float* from, const uint32_t* words,
     std::memcpy(to + i, lanes,
                 static_cast<size_t>(std::min(kLanes, count - i)) * sizeof(*to));
   }
+}
+
+// The tile of masters that begins at `element`, with its first `count`
+// elements.
+HWY_INLINE void LoadMaster(const StateArrays& arrays, const void* from,
+                           int64_t element, int64_t count, float* to) {
+  const auto* const nearest = static_cast<const BFloat16*>(from);
+  if (arrays.master_format == StateFormat::kFloat32) {
+    LoadTile(static_cast<const float*>(from) + element, count, to);
+    return;
+  }
+  LoadTile(nearest + element, count, to);
+  if (arrays.master_format == StateFormat::kBFloat16) return;
+  const F32 d;
+  const U32 d32;
+  const hn::Rebind<int8_t, F32> d8;
+  const hn::RebindToSigned<F32> di32;
+  const auto* const rests =
+      reinterpret_cast<const int8_t*>(nearest + arrays.elements) + element;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const VU32 rest = hn::BitCast(
+        d32, hn::ShiftLeft<8>(hn::PromoteTo(di32, hn::LoadU(d8, rests + i))));
+    const VU32 bits = hn::Add(hn::BitCast(d32, hn::Load(d, to + i)), rest);
+    hn::Store(FirstLanes(hn::BitCast(d, bits), count - i), d, to + i);
+  }
+}
+
+// Split of base/state_format.h, with the upper 8 bits of each random word.
+HWY_INLINE void SplitTile(const float* from, const uint32_t* words,
+                          int64_t count, BFloat16* nearest, int8_t* rests) {
+  const F32 d;
+  const U32 d32;
+  const hn::Rebind<uint16_t, F32> d16;
+  const hn::Rebind<int8_t, F32> d8;
+  const hn::RebindToSigned<F32> di32;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const VF32 value = hn::Load(d, from + i);
+    const VU32 bits = hn::BitCast(d32, value);
+    const VU32 random = hn::ShiftRight<24>(hn::Load(d32, words + i));
+    const VU32 rounded = hn::ShiftRight<8>(hn::Add(bits, random));
+    const VU32 upper = hn::ShiftRight<8>(hn::Add(rounded, hn::Set(d32, 128u)));
+    const auto is_nan = hn::RebindMask(d32, hn::IsNaN(value));
+    const VU32 nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(d32, 0x0040u));
+    const VU32 rest =
+        hn::IfThenZeroElse(is_nan, hn::Sub(rounded, hn::ShiftLeft<8>(upper)));
+    HWY_ALIGN uint16_t upper_lanes[kLanes];
+    HWY_ALIGN int8_t rest_lanes[kLanes];
+    hn::Store(hn::DemoteTo(
+                  d16, hn::BitCast(di32, hn::IfThenElse(is_nan, nan, upper))),
+              d16, upper_lanes);
+    hn::Store(hn::DemoteTo(d8, hn::BitCast(di32, rest)), d8, rest_lanes);
+    const auto some = static_cast<size_t>(std::min(kLanes, count - i));
+    std::memcpy(nearest + i, upper_lanes, some * sizeof(*nearest));
+    std::memcpy(rests + i, rest_lanes, some);
+  }
+}
+
+// Stores the tile of masters, rounded, and the payload.
+HWY_INLINE void StoreMaster(const StateArrays& arrays, const float* from,
+                            RandomKey key, uint64_t of_parameter,
+                            int64_t element, int64_t count) {
+  if (arrays.master_format == StateFormat::kFloat32) {
+    StoreTile(from, count, static_cast<float*>(arrays.master) + element);
+    WithType(arrays.dtype, [&]<class T>(T) HWY_ATTR {
+      StoreTile(from, count, static_cast<T*>(arrays.payload) + element);
+    });
+    return;
+  }
+  HWY_ALIGN uint32_t words[kStateTile];
+  RandomWords(MasterKey(key), of_parameter, kStateTile, words);
+  auto* const nearest = static_cast<BFloat16*>(arrays.master) + element;
+  if (arrays.master_format == StateFormat::kBFloat16) {
+    RoundTile</*kShift=*/16>(from, words, count, nearest);
+  } else {
+    SplitTile(from, words, count, nearest,
+              reinterpret_cast<int8_t*>(static_cast<BFloat16*>(arrays.master) +
+                                        arrays.elements) +
+                  element);
+  }
+  std::memcpy(static_cast<BFloat16*>(arrays.payload) + element, nearest,
+              static_cast<size_t>(count) * sizeof(*nearest));
 }
 
 // The tile of state kState that begins at `element`, with its first `count`
@@ -257,7 +341,7 @@ HWY_INLINE void UpdateTiles(const StateArrays& arrays,
                             const StateRange<Hyper>& range, int64_t begin,
                             int64_t size, const StepTileOf& step_tile) {
   const bool aside = arrays.from.master != nullptr;
-  const float* const old_master = aside ? arrays.from.master : arrays.master;
+  const void* const old_master = aside ? arrays.from.master : arrays.master;
   const std::byte* old[kStates];
   for (int i = 0; i < kStates; ++i) {
     old[i] = aside ? arrays.from.states[i] : arrays.states[i];
@@ -277,25 +361,20 @@ HWY_INLINE void UpdateTiles(const StateArrays& arrays,
         LoadTile(static_cast<const T*>(arrays.payload) + at, count, x.g);
       }
     });
-    LoadTile(old_master + at, count, x.p);
+    LoadMaster(arrays, old_master, at, count, x.p);
     LoadState<0>(arrays, old[0], at, count, x.states[0]);
     if constexpr (kStates == 2) {
       LoadState<1>(arrays, old[1], at, count, x.states[1]);
     }
     if (!step_tile(x)) finite &= FirstAreFinite(x, count);
-    if (rounds) {
-      RandomWords(range.key,
-                  static_cast<uint64_t>(range.first + at - range.begin),
-                  kStateTile, words);
-    }
+    const auto of_parameter =
+        static_cast<uint64_t>(range.first + at - range.begin);
+    if (rounds) RandomWords(range.key, of_parameter, kStateTile, words);
     StoreState<0>(arrays, x.states[0], words, at, count);
     if constexpr (kStates == 2) {
       StoreState<1>(arrays, x.states[1], words, at, count);
     }
-    StoreTile(x.p, count, arrays.master + at);
-    WithType(arrays.dtype, [&]<class T>(T) HWY_ATTR {
-      StoreTile(x.p, count, static_cast<T*>(arrays.payload) + at);
-    });
+    StoreMaster(arrays, x.p, range.key, of_parameter, at, count);
   }
   if (!finite) Mark(arrays.not_finite);
 }

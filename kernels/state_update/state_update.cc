@@ -25,6 +25,13 @@ absl::Status CheckStateArrays(const char* kernel, const StateArrays& arrays,
         ": out of place it reads master and all states; and gradients from "
         "one place"));
   }
+  const StateFormat master = arrays.master_format;
+  if (master != StateFormat::kFloat32 &&
+      (arrays.dtype != DType::kBFloat16 || IsEightBits(master))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kernel, ": masters of parameters in ", DTypeName(arrays.dtype),
+        " are fp32; those of parameters in bf16 may be bf16 or split, too"));
+  }
   const int bits = arrays.bits;
   const bool known =
       num_states == 0 ? bits == 0 : bits == 8 || bits == 16 || bits == 32;

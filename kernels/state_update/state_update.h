@@ -5,13 +5,16 @@
 //
 //   g = grad * grad_scale                (clipping and loss scale)
 //   master and the widened states become what the formulas say, in fp32
-//   payload = master, rounded to nearest
-//   states are rounded stochastically to their format
+//   states are rounded stochastically to their format, and so is a master that
+//     is not fp32
+//   payload = master, rounded to nearest; of a split master its first part
 //
 // Element i of a parameter has the random word w = RandomWord(range.key, i):
 // its upper 16 bits round state 0, its lower 16 bits state 1; with codes of 8
-// bits they are the upper 16 of the 20 bits that decide between neighbours. So
-// an element's bits depend on neither chunk, shard nor device.
+// bits they are the upper 16 of the 20 bits that decide between neighbours. The
+// upper bits of RandomWord(MasterKey(range.key), i) round the master, 16 in
+// bf16 and 8 where it is split. So an element's bits depend on neither chunk,
+// shard nor device.
 //
 // A step whose grad_scale is not finite (gradients in fp16 went beyond its
 // range) is skipped: gradients are not read, master and states stay unchanged
@@ -41,7 +44,10 @@ struct StateArrays {
   const float* gradient_sum = nullptr;
   // The same for a gradient of type dtype; at most one of the two.
   const void* gradient = nullptr;
-  float* master = nullptr;
+  // An array of `elements` elements. fp32; or, if `dtype` is bf16, bf16 or
+  // split.
+  void* master = nullptr;
+  StateFormat master_format = StateFormat::kFloat32;
   // What each state has of an element: 8, 16 or 32 bits (FormatOfState); 0:
   // there are no states.
   int bits = 32;
@@ -51,7 +57,7 @@ struct StateArrays {
   // If its members are not null, master and states are read here, and the
   // members above are only written; none of them overlap. Only on the host.
   struct Source {
-    const float* master = nullptr;
+    const void* master = nullptr;
     std::array<const std::byte*, kMostStates> states = {};
   };
   Source from = {};

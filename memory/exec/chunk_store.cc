@@ -251,9 +251,8 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
   const auto array = [&](StatePart part) {
     return base + states.BytesBefore(part, n);
   };
-  StateView view = {.master = reinterpret_cast<float*>(base),
-                    .elements = n,
-                    .begin = layout_->shard_begin(id)};
+  StateView view = {
+      .master = base, .elements = n, .begin = layout_->shard_begin(id)};
   const int end = states.num_parts();
   for (int i = 1; i < end; ++i) {
     view.slots[StatePart(i).slot()] = array(StatePart(i));
@@ -389,12 +388,12 @@ std::vector<ChunkStore::StateRange> ChunkStore::RangesOf(ChunkId id,
   const int64_t array = states.BytesBefore(part, n);
   std::vector<StateRange> ranges = {
       {.from = array + begin * size, .bytes = (end - begin) * size}};
-  if (IsEightBits(format)) {
+  const int64_t padded = RoundUp(end - begin, kStateTile);
+  if (const int64_t bytes = SecondBytes(format, padded); bytes > 0) {
     CASTOR_CHECK(begin % kStateTile == 0);
-    const int64_t tiles = CeilDiv(end - begin, kStateTile);
-    ranges.push_back({.from = array + ScaleOffset(n, begin),
-                      .to = tiles * kStateTile,
-                      .bytes = tiles * static_cast<int64_t>(sizeof(float))});
+    ranges.push_back({.from = array + n * size + SecondBytes(format, begin),
+                      .to = padded * size,
+                      .bytes = bytes});
   }
   return ranges;
 }

@@ -238,8 +238,9 @@ class ChunkStore {
   // ReadState and ReadHome copy a range of elements of one part of the states,
   // or of the payload's home (which must be valid), in its own type: for
   // saving. Elements are counted in the chunk, and lie within this rank's
-  // shard. They block. A format with scales (base/state_format.h) is read from
-  // a tile's begin, as an array of the elements of as many whole tiles.
+  // shard. They block. A format with a second part (base/state_format.h) is
+  // read from a tile's begin, as an array of the elements of as many whole
+  // tiles.
   absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
                          int64_t end, void* out);
   // Returns the address of the same values, valid until the chunk is used

@@ -66,7 +66,7 @@ class ChunkStoreTest : public ::testing::Test {
                                  const float x = Value(id, i);
                                  reinterpret_cast<float*>(home)[i] = x;
                                  if (view.master == nullptr) continue;
-                                 view.master[i] = x + 1000;
+                                 view.masters()[i] = x + 1000;
                                  view.slot(0)[i] = x + 2000;
                                  view.slot(1)[i] = x + 3000;
                                }
@@ -241,7 +241,7 @@ TEST_F(ChunkStoreTest, WorkOnFourStreamsIsOrderedByFencesAlone) {
                                    const ExecContext&) {
                                   float* x = reinterpret_cast<float*>(home);
                                   for (int64_t i = 0; i < view.elements; ++i) {
-                                    view.master[i] += 1;
+                                    view.masters()[i] += 1;
                                     x[i] += 1;
                                   }
                                   return absl::OkStatus();
@@ -294,14 +294,14 @@ TEST_F(ChunkStoreTest, SlotsMayBeOfAnotherTypeOrNone) {
     EXPECT_EQ(arena_->stats().used[Category::kOptimizerStates], 128 * bytes);
     for (ChunkId id : {kA, kB}) {
       const auto fill = [&](std::byte*, const StateView& view) {
-        std::byte* const base = reinterpret_cast<std::byte*>(view.master);
+        std::byte* const base = view.master;
         const int64_t n = view.elements;
         EXPECT_EQ(view.slots[0], half ? base + 4 * n : nullptr);
         EXPECT_EQ(view.slots[1], half ? base + 6 * n : nullptr);
         EXPECT_EQ(reinterpret_cast<std::byte*>(view.sum),
                   base + (half ? 10 : 4) * n);
         for (int64_t i = 0; i < n; ++i) {
-          view.master[i] = Value(id, i);
+          view.masters()[i] = Value(id, i);
           view.sum[i] = -1;
           if (!half) continue;
           view.slot<uint16_t>(0)[i] = static_cast<uint16_t>(i);
@@ -337,7 +337,7 @@ TEST_F(ChunkStoreTest, DeviceStatesAreUsedOnTheComputeStream) {
   device_->Wait(StreamId::kCompute, store_->WaitToUseOptimizer(kA), 0);
   const StateView view = store_->optimizer_on_device(kA);
   EXPECT_EQ(view.elements, 64);
-  EXPECT_EQ(view.sum, view.master + 3 * 64);
+  EXPECT_EQ(view.sum, view.masters() + 3 * 64);
   store_->NoteOptimizerUse(
       kA, device_->Enqueue(StreamId::kCompute, 0, [view](const ExecContext&) {
         for (int64_t i = 0; i < view.elements; ++i) view.slot(0)[i] += 1;
@@ -409,7 +409,7 @@ TEST_F(ChunkStoreTest, GradientsBesideAPayloadLeaveItClean) {
                                   float* x = reinterpret_cast<float*>(home);
                                   for (int64_t i = 0; i < view.elements; ++i) {
                                     view.slot(0)[i] += x[i];
-                                    x[i] = view.master[i] - 1000;
+                                    x[i] = view.masters()[i] - 1000;
                                   }
                                   return absl::OkStatus();
                                 })

@@ -43,8 +43,8 @@ class PlanExecutorTest : public ::testing::Test {
                              [&](std::byte* home, const StateView& view) {
                                float* x = reinterpret_cast<float*>(home);
                                std::fill(x, x + 64, value);
-                               std::fill(view.master, view.master + 3 * 64,
-                                         value + 1);
+                               std::fill(view.masters(),
+                                         view.masters() + 3 * 64, value + 1);
                                return absl::OkStatus();
                              })
                       .ok());

@@ -15,12 +15,20 @@ namespace castor {
 // the first of which belongs to element `begin` of the chunk. A frozen chunk
 // has no elements here.
 struct StateView {
-  float* master = nullptr;
+  std::byte* master = nullptr;
   std::array<std::byte*, kMaxStateSlots> slots = {};
   float* sum = nullptr;  // only with gradient accumulation
   int64_t elements = 0;
   int64_t begin = 0;
 
+  std::byte* array(StatePart part) const {
+    return part.is_master() ? master : slots[part.slot()];
+  }
+  // Master's values, or those of its first part, which are of type T.
+  template <typename T = float>
+  T* masters() const {
+    return reinterpret_cast<T*>(master);
+  }
   // The slot's values, which are of type T.
   template <typename T = float>
   T* slot(int i) const {

@@ -42,8 +42,8 @@ def initialize(
     """Moves a model's parameters into managed memory.
 
     Values go there one parameter at a time, and the memory that they had is
-    freed. Parameters become fp32, or bf16 where the configuration has bf16 (an
-    fp32 master copy is kept then). Those with requires_grad are trained; tied
+    freed. Parameters become fp32, or bf16 where the configuration has bf16 (a
+    master copy is kept then). Those with requires_grad are trained; tied
     ones are one. Buffers are copied to the device and count. A model that is in
     evaluation mode, as from_pretrained leaves it, is in training mode afterwards.
 

@@ -83,6 +83,9 @@ def train(
     if kind == "SGD":
         config["optimizer"]["params"].update(
             momentum=0.9, nesterov=seed % 2 == 0)
+    if bf16 and "bit" not in kind:
+        config["optimizer"]["state_format"] = {
+            "master": random.Random(seed + 1).choice(["fp32", "split", "bf16"])}
     engine = castor.initialize(model, config)
     bits = []
     batches = iter(case.batches)

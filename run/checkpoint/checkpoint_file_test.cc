@@ -106,7 +106,7 @@ TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
   std::vector<int64_t> sizes;
   for (const StateFormat format :
        {StateFormat::kFloat32, StateFormat::kBFloat16, StateFormat::kSigned8,
-        StateFormat::kUnsigned8}) {
+        StateFormat::kUnsigned8, StateFormat::kSplit}) {
     const int64_t padded = RoundUp(kSize, kStateTile);
     std::vector<std::byte> states(StateBytes(format, padded));
     EncodeStates(format, Ramp(kSize, 1e-3f).data(), states.data(), padded, 0,
@@ -145,6 +145,7 @@ TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
   EXPECT_EQ(sizes[0] - sizes[1], 2 * kSize);
   EXPECT_LT(sizes[2], sizes[0] - 2 * kSize);
   EXPECT_EQ(sizes[2], sizes[3]);
+  EXPECT_EQ(sizes[0] - sizes[4], kSize);
   // Tiles are the parameter's.
   auto writer = CheckpointWriter::Create(path_, kBlock);
   ASSERT_TRUE(writer.ok()) << writer.status();

@@ -92,7 +92,7 @@ constexpr uint8_t KindByte(int kind, StateFormat format) {
 }
 constexpr int KindOf(uint8_t byte) { return byte & 15; }
 constexpr int FormatOf(uint8_t byte) { return byte >> 4; }
-inline constexpr int kNumFormats = 4;
+inline constexpr int kNumFormats = kNumStateFormats;
 
 // Whether a tensor of `total` elements has [begin, begin + elements), and that
 // is worth a piece.

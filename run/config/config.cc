@@ -90,7 +90,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   int type = 0;
   reader.Choice("type", OptimizerNames(), &type);
   const OptimizerRow& row = Optimizers()[type];
-  const MomentFormat moments = ReadMomentFormat(reader, row);
+  const StateFormats formats = ReadStateFormats(reader, row);
   optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
   optimizer->lr_is_default = !params.Has("lr");
@@ -107,7 +107,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   }
   *gradient_clipping = max_grad_norm;
   if (!reader.Failed("type")) {
-    optimizer->rule = row.read(params, moments);
+    optimizer->rule = row.read(params, formats);
     params.RefuseUnknownKeys();
   }
   reader.Strings("no_decay", &optimizer->no_decay);
@@ -353,6 +353,7 @@ void ReadTraining(JsonReader& root, Config* config) {
                 &config->gradient_clipping, &config->optimizer);
   ReadSchedule(root, config);
   ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
+  CheckMasters(root, config->optimizer.rule->formats(), config->dtype());
   ReadOnNonFinite(root, config);
   ReadDevice(ObjectLike(root, "device"), &config->device);
   ReadMemory(ObjectLike(root, "memory"), &config->memory);
@@ -408,7 +409,7 @@ void RefuseClients(JsonReader& root) {
 
 bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&
-         a.rule->moments() == b.rule->moments() &&
+         a.rule->formats() == b.rule->formats() &&
          a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
          a.weight_decay == b.weight_decay && a.no_decay == b.no_decay &&
          a.groups == b.groups;

@@ -43,10 +43,11 @@ Ordered OptimizerJson(const OptimizerConfig& optimizer) {
                   {"params", std::move(params)},
                   {"no_decay", optimizer.no_decay}};
   // Checkpoints that are older than these keys do not have them.
-  if (optimizer.rule->moments() != MomentFormat::kFloat32) {
+  const StateFormats formats = optimizer.rule->formats();
+  if (formats != StateFormats()) {
     json["state_format"] = {
-        {"master", "fp32"},
-        {"moments", std::string(MomentFormatName(optimizer.rule->moments()))}};
+        {"master", std::string(MasterFormatName(formats.master))},
+        {"moments", std::string(MomentFormatName(formats.moments))}};
   }
   if (!optimizer.groups.empty()) {
     json["groups"] = ParameterGroupsJson(optimizer.groups);

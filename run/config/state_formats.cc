@@ -1,39 +1,44 @@
 #include "run/config/state_formats.h"
 
-#include <cstdint>
-
 #include "absl/strings/str_cat.h"
 #include "run/config/config_values.h"
 
 namespace castor {
-namespace {
 
-enum class Master : uint8_t { kFloat32, kSplit, kBFloat16 };
-constexpr absl::string_view kMasters[] = {"fp32", "split", "bf16"};
-
-}  // namespace
-
-MomentFormat ReadMomentFormat(JsonReader& optimizer, const OptimizerRow& row) {
-  const MomentFormat usual = row.moments.value_or(MomentFormat::kFloat32);
+StateFormats ReadStateFormats(JsonReader& optimizer, const OptimizerRow& row) {
+  const StateFormats usual = row.formats.value_or(StateFormats());
   JsonReader format = optimizer.Object("state_format");
-  MomentFormat moments = usual;
-  Master master = Master::kFloat32;
-  ReadEnum(format, "master", kMasters, &master);
-  ReadEnum(format, "moments", kMomentFormats, &moments);
+  StateFormats formats = usual;
+  ReadEnum(format, "master", kMasterFormats, &formats.master);
+  ReadEnum(format, "moments", kMomentFormats, &formats.moments);
   format.RefuseUnknownKeys();
-  if (master != Master::kFloat32) {
-    format.Fail("master",
-                "is \"fp32\" as yet: \"split\" and \"bf16\" are not there");
+  const auto check = [&](absl::string_view key, absl::string_view asked,
+                         absl::string_view own) {
+    if (asked == own) return;
+    if (!row.formats.has_value()) {
+      format.Fail(key, absl::StrCat(row.name, " keeps them in fp32"));
+    } else if (!row.any_format.empty()) {
+      format.Fail(key, absl::StrCat("type \"", row.name, "\" means \"", own,
+                                    "\": leave it out, or use type \"",
+                                    row.any_format, "\""));
+    }
+  };
+  check("master", MasterFormatName(formats.master),
+        MasterFormatName(usual.master));
+  check("moments", MomentFormatName(formats.moments),
+        MomentFormatName(usual.moments));
+  return formats;
+}
+
+void CheckMasters(JsonReader& root, const StateFormats& formats, DType dtype) {
+  if (formats.master == MasterFormat::kFloat32 || dtype == DType::kBFloat16) {
+    return;
   }
-  if (!row.moments.has_value() && moments != usual) {
-    format.Fail("moments", absl::StrCat(row.name, " keeps them in fp32"));
-  } else if (!row.any_format.empty() && moments != usual) {
-    format.Fail("moments", absl::StrCat("type \"", row.name, "\" means \"",
-                                        MomentFormatName(usual),
-                                        "\": leave it out, or use type \"",
-                                        row.any_format, "\""));
-  }
-  return moments;
+  root.Fail("optimizer.state_format.master",
+            absl::StrCat("\"", MasterFormatName(formats.master),
+                         "\" wants parameters in bf16, and they are ",
+                         DTypeName(dtype), ": set bf16.enabled, or \"fp32\""),
+            {"bf16.enabled", "fp16.enabled"});
 }
 
 }  // namespace castor

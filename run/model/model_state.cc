@@ -32,6 +32,30 @@ int64_t LongestPiece(const ChunkLayout& layout) {
   return std::min(most, kPiece);
 }
 
+}  // namespace
+
+absl::Status PutValues(const ExecContext& context, const ChunkLayout& layout,
+                       absl::Span<const float> values, int64_t at,
+                       std::byte* home, const StateView& states) {
+  const int64_t size = static_cast<int64_t>(values.size());
+  DType from = DType::kFloat32;
+  const void* rounded = values.data();
+  if (states.master != nullptr) {
+    from = layout.states.master_dtype();
+    rounded = states.master + at * SizeOf(from);
+    EncodeStates(layout.states.master, values.data(), states.master,
+                 states.elements, at, at + size);
+  }
+  return kernels::Run(context,
+                      kernels::CastArgs{.size = size,
+                                        .from = from,
+                                        .x = rounded,
+                                        .to = layout.dtype,
+                                        .y = home + at * SizeOf(layout.dtype)});
+}
+
+namespace {
+
 // One trainable or frozen parameter's elements within the own shard of a
 // chunk's home and states.
 absl::Status FillParameter(const Parameter& parameter,
@@ -39,22 +63,16 @@ absl::Status FillParameter(const Parameter& parameter,
                            std::byte* home, const StateView& states,
                            const ExecContext& context,
                            std::vector<float>& piece) {
-  const DType dtype = layout.dtype;
   const ParameterRange own = ShardOf(parameter, layout, layout.rank);
   for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
     const int64_t end = std::min(begin + kPiece, own.end);
     const int64_t at =
         parameter.offset + begin - layout.shard_begin(parameter.chunk);
-    float* values =
-        states.master != nullptr ? states.master + at : piece.data();
     CASTOR_RETURN_IF_ERROR(
-        source.Read(parameter, StatePart::kMaster, begin, end, values));
-    CASTOR_RETURN_IF_ERROR(kernels::Run(
-        context, kernels::CastArgs{.size = end - begin,
-                                   .from = DType::kFloat32,
-                                   .x = values,
-                                   .to = dtype,
-                                   .y = home + at * SizeOf(dtype)}));
+        source.Read(parameter, StatePart::kMaster, begin, end, piece.data()));
+    CASTOR_RETURN_IF_ERROR(PutValues(
+        context, layout, absl::MakeConstSpan(piece).first(end - begin), at,
+        home, states));
     if (states.master == nullptr) continue;
     for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
       const StatePart part = StatePart::Slot(i);
@@ -82,17 +100,13 @@ void ClearPadding(const ChunkLayout& layout, ChunkId id, int64_t begin,
   begin = std::max(begin - shard_begin, int64_t{0});
   end = std::min(end - shard_begin, layout.shard_elements(id));
   if (begin >= end) return;
-  const auto clear = [&](void* elements, DType dtype) {
-    const int64_t size = SizeOf(dtype);
-    std::memset(static_cast<std::byte*>(elements) + begin * size, 0,
-                (end - begin) * size);
-  };
-  clear(home, layout.dtype);
+  const int64_t size = SizeOf(layout.dtype);
+  std::memset(home + begin * size, 0, (end - begin) * size);
   if (states.master == nullptr) return;
-  clear(states.master, DType::kFloat32);
-  for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
-    ClearStates(layout.states.format(StatePart::Slot(i)), states.slots[i],
-                states.elements, begin, end);
+  for (int i = 0; i < layout.states.num_parts(); ++i) {
+    const StatePart part(i);
+    ClearStates(layout.states.format(part), states.array(part), states.elements,
+                begin, end);
   }
 }
 

@@ -42,6 +42,13 @@ class InitialValues final : public ParameterSource {
   ThreadPool pool_{AvailableProcessors()};
 };
 
+// Writes `values` as elements [at, at + size) of a shard: into its master, if
+// it has states, rounded to nearest, and rounded from there into its home. `at`
+// is a multiple of kStateTile.
+absl::Status PutValues(const ExecContext& context, const ChunkLayout& layout,
+                       absl::Span<const float> values, int64_t at,
+                       std::byte* home, const StateView& states);
+
 using Parameters = std::vector<std::unique_ptr<Parameter>>;
 
 // Fills every chunk's home, and states where they live, each of this rank's
@@ -68,9 +75,9 @@ std::vector<const Parameter*> ByName(const Parameters& parameters);
 // Calls `take` with consecutive pieces of each parameter's values or states:
 // parameters in the order of their names, for each kMaster, then (trainable
 // ones, if `with_states`) their state slots. With several ranks only those of
-// this rank's shards. A frozen parameter's values are its payload, widened, as
-// are a slot's that is not of fp32. Blocks; nothing may be changing the
-// parameters.
+// this rank's shards. Values are widened to fp32: a frozen parameter's, which
+// are its payload, and those of states of another format. Blocks; nothing may
+// be changing the parameters.
 absl::Status VisitModelState(
     const Parameters& parameters, ChunkStore& store, bool with_states,
     absl::FunctionRef<absl::Status(const Parameter& parameter, StatePart part,

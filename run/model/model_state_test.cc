@@ -97,8 +97,7 @@ TEST(ModelState, PaddingIsZeroWhateverWasThereBefore) {
                              if (states.master == nullptr) {
                                return absl::OkStatus();
                              }
-                             see(reinterpret_cast<std::byte*>(states.master),
-                                 4);
+                             see(states.master, 4);
                              see(states.slots[0], 4);
                              see(states.slots[1], 2);
                              return absl::OkStatus();

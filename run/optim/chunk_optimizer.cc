@@ -194,6 +194,7 @@ std::vector<ChunkOptimizer::Range> ChunkOptimizer::OwnRanges(
 absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                                     Moment moment) {
   const DType dtype = store_->layout().dtype;
+  const DType masters = store_->layout().states.master_dtype();
   const bool sharded = store_->sharded();
   const bool accumulate = options_.micro_batches > 1 || sharded;
   const bool last = micro_batch + 1 == options_.micro_batches;
@@ -221,20 +222,24 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
       [=, ranges = std::move(ranges)](
           std::byte* payload, const StateView& states, const Scalars& scalars,
           const ExecContext& context) -> absl::Status {
-        if (accumulate && !sharded) {
+        // The sum's kernel restores payloads of masters in fp32 itself.
+        const bool adds = accumulate && !sharded;
+        const bool at_once = adds && masters == DType::kFloat32;
+        if (adds) {
           CASTOR_RETURN_IF_ERROR(kernels::Run(
               context,
               kernels::AccumulateGradientArgs{.size = states.elements,
                                               .dtype = dtype,
                                               .payload = payload,
                                               .sum = states.sum,
-                                              .master = states.master,
+                                              .master = states.masters(),
                                               .assign = micro_batch == 0,
-                                              .restore = restore}));
-        } else if (restore) {
+                                              .restore = restore && at_once}));
+        }
+        if (restore && !at_once) {
           CASTOR_RETURN_IF_ERROR(
               kernels::Run(context, kernels::CastArgs{.size = states.elements,
-                                                      .from = DType::kFloat32,
+                                                      .from = masters,
                                                       .x = states.master,
                                                       .to = dtype,
                                                       .y = payload}));
@@ -326,20 +331,20 @@ absl::Status ChunkOptimizer::LeaveAlone(const UpdateRange& range,
                                         const UpdateArrays& arrays,
                                         const ExecContext& context) const {
   const int64_t size = range.end - range.begin;
+  const StateLayout& layout = store_->layout().states;
   const StateView& now = arrays.from == nullptr ? arrays.states : *arrays.from;
+  const DType masters = layout.master_dtype();
   CASTOR_RETURN_IF_ERROR(kernels::Run(
       context, kernels::CastArgs{
                    .size = size,
-                   .from = DType::kFloat32,
-                   .x = now.master + range.begin,
+                   .from = masters,
+                   .x = now.master + range.begin * SizeOf(masters),
                    .to = arrays.dtype,
                    .y = arrays.payload + range.begin * SizeOf(arrays.dtype)}));
   if (arrays.from == nullptr) return absl::OkStatus();
-  std::copy_n(now.master + range.begin, size,
-              arrays.states.master + range.begin);
-  const std::vector<StateSlot>& slots = store_->layout().states.slots;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    CopyStates(slots[i].format, now.slots[i], arrays.states.slots[i],
+  for (int i = 0; i < layout.num_parts(); ++i) {
+    const StatePart part(i);
+    CopyStates(layout.format(part), now.array(part), arrays.states.array(part),
                now.elements, range.begin, range.end);
   }
   return absl::OkStatus();

@@ -124,12 +124,12 @@ class Rig {
                      [&](std::byte* home, const StateView& view) {
                        float* x = reinterpret_cast<float*>(home);
                        std::fill(x, x + view.elements, 0.0f);
-                       std::fill(view.master,
-                                 view.master +
+                       std::fill(view.masters(),
+                                 view.masters() +
                                      view.elements * layout_.states.num_parts(),
                                  0.0f);
                        ForEach(ChunkId(i), [&](int64_t at, int64_t global) {
-                         x[at] = view.master[at] = Initial(global);
+                         x[at] = view.masters()[at] = Initial(global);
                        });
                        return absl::OkStatus();
                      })

@@ -29,16 +29,9 @@
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/state_view.h"
 #include "memory/plan/layout/state_layout.h"
+#include "run/optim/formats.h"
 
 namespace castor {
-
-// In what an optimizer keeps the moments of gradients (base/state_format.h).
-enum class MomentFormat : uint8_t { kFloat32, kBFloat16, kInt8 };
-// By their values, as configurations have them.
-inline constexpr absl::string_view kMomentFormats[] = {"fp32", "bf16", "int8"};
-constexpr absl::string_view MomentFormatName(MomentFormat format) {
-  return kMomentFormats[static_cast<int>(format)];
-}
 
 // What is the same for all parameters of a step.
 struct UpdateStep {
@@ -98,12 +91,12 @@ class Optimizer {
   // "optimizer.type" of a configuration that has it.
   virtual absl::string_view name() const = 0;
 
-  // What it keeps of every element of a trainable parameter, beside the fp32
-  // master: at first 0. Checkpoints hold slots as fp32, by their number here.
-  std::vector<StateSlot> slots() const { return SlotsIn(moments()); }
+  // What it keeps of every element of a trainable parameter, beside the master:
+  // at first 0. Checkpoints hold slots by their number here.
+  std::vector<StateSlot> slots() const { return SlotsIn(formats().moments); }
 
-  // In what it keeps moments, if it has any.
-  virtual MomentFormat moments() const { return MomentFormat::kFloat32; }
+  // In what it keeps masters, and moments if it has any.
+  virtual StateFormats formats() const { return {}; }
 
   // What its slots would be with moments of this format, which is fp32 for an
   // optimizer whose row has no formats.
@@ -124,7 +117,15 @@ class Optimizer {
   virtual bool updates_aside() const { return false; }
 
   // What memory is to know of it.
-  StateLayout states() const { return {.slots = slots(), .sums = num_sums()}; }
+  StateLayout states() const { return StatesIn(formats()); }
+
+  // What that would be with these formats, which are the default for an
+  // optimizer whose row has none.
+  StateLayout StatesIn(const StateFormats& formats) const {
+    return {.master = FormatOfMaster(formats.master),
+            .slots = SlotsIn(formats.moments),
+            .sums = num_sums()};
+  }
 
   // The first phase of a step: adds what the elements of `ranges` contribute to
   // `sums` [the chunk's parameters, num_sums()]. It may write slots; payload
@@ -160,15 +161,15 @@ struct OptimizerRow {
   absl::string_view name;   // "optimizer.type"
   double weight_decay = 0;  // where the configuration has none
   // Where the configuration has no "state_format"; none: it must not have one.
-  std::optional<MomentFormat> moments = {};
-  // Not empty: the name says the format, so that a "state_format" may only
-  // repeat it. This is the type of the same optimizer that takes any.
+  std::optional<StateFormats> formats = {};
+  // Not empty: the name says the formats, so that a "state_format" may only
+  // repeat them. This is the type of the same optimizer that takes any.
   absl::string_view any_format = "";
   // Reads "optimizer.params" but for lr and weight_decay. What is wrong goes
-  // into the reader's report; unknown keys are the caller's matter. `moments`
-  // is fp32 if the row has none.
-  std::shared_ptr<const Optimizer> (*read)(JsonReader& params,
-                                           MomentFormat moments) = nullptr;
+  // into the reader's report; unknown keys are the caller's matter. `formats`
+  // are the default if the row has none.
+  std::shared_ptr<const Optimizer> (*read)(
+      JsonReader& params, const StateFormats& formats) = nullptr;
 };
 
 }  // namespace castor

@@ -18,13 +18,15 @@ namespace castor {
 absl::Span<const OptimizerRow> Optimizers();
 std::vector<absl::string_view> OptimizerNames();
 
-// The formats of moments that take fewer bytes than this optimizer's, from the
-// largest; none where it has no others.
-std::vector<MomentFormat> SmallerMoments(const Optimizer& optimizer);
+// Formats that take fewer bytes than this optimizer's, from the largest: first
+// smaller moments, then the smallest with smaller masters, if parameters of
+// `dtype` may have these. None where it has no others.
+std::vector<StateFormats> SmallerFormats(const Optimizer& optimizer,
+                                         DType dtype);
 
-// A line that says what a trained parameter takes at home with optimizer `now`,
-// and with each other and each format of moments: itself or its gradient in
-// `dtype`, its states and, with `accumulate`, the sum of micro batches.
+// Lines that say what a trained parameter takes at home with optimizer `now`,
+// and with each other and each format: itself or its gradient in `dtype`, its
+// states and, with `accumulate`, the sum of micro batches.
 std::string BytesAtHome(DType dtype, bool accumulate, const Optimizer& now);
 
 // The first, with the hyperparameters of a configuration that gives none.

@@ -76,7 +76,7 @@ TEST(Optimizers, StatesHaveAFormat) {
     const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
     EXPECT_TRUE(again.ok()) << again.status();
     EXPECT_TRUE(again->optimizer == config->optimizer);
-    return config->optimizer.rule->moments();
+    return config->optimizer.rule->formats().moments;
   };
   const auto error = [](const std::string& type, const std::string& format) {
     const auto config = Parse(type, {"optimizer.state_format=" + format});
@@ -104,9 +104,27 @@ TEST(Optimizers, StatesHaveAFormat) {
             MomentFormat::kInt8);
   EXPECT_THAT(error("SGD", R"({"moments": "int8"})"),
               HasSubstr("optimizer.params.momentum: is 0, so that nothing is "
-                        "kept that a state_format of \"int8\" could be of"));
+                        "kept that a state_format.moments of \"int8\" could be "
+                        "of"));
   EXPECT_THAT(error("AdamW", R"({"master": "split"})"),
-              HasSubstr("optimizer.state_format.master: is \"fp32\" as yet"));
+              HasSubstr("optimizer.state_format.master: \"split\" wants "
+                        "parameters in bf16, and they are fp32: set "
+                        "bf16.enabled, or \"fp32\""));
+  EXPECT_THAT(error("AdamW8bit", R"({"master": "bf16"})"),
+              HasSubstr("type \"AdamW8bit\" means \"fp32\""));
+  EXPECT_THAT(error("Lamb", R"({"master": "bf16"})"),
+              HasSubstr("master: Lamb keeps them in fp32"));
+  const auto config = Parse(
+      "AdamW",
+      {"bf16.enabled=true", R"(optimizer.state_format={"master": "split"})"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->optimizer.rule->formats(),
+            StateFormats{.master = MasterFormat::kSplit});
+  EXPECT_EQ(config->optimizer.rule->states().master, StateFormat::kSplit);
+  const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->optimizer == config->optimizer);
+  EXPECT_FALSE(Parse("AdamW")->optimizer == config->optimizer);
   EXPECT_THAT(error("AdamW", R"({"moments": "int4"})"),
               HasSubstr("expected one of \"fp32\", \"bf16\", \"int8\""));
 }
@@ -116,9 +134,19 @@ TEST(Optimizers, SgdKeepsItsMomentumAlone) {
   const auto with = Parse("SGD", {"optimizer.params.momentum=0.9"});
   EXPECT_EQ(with->optimizer.rule->slots().size(), 1u);
   // What could be smaller.
-  EXPECT_TRUE(SmallerMoments(*Parse("SGD")->optimizer.rule).empty());
-  EXPECT_EQ(SmallerMoments(*with->optimizer.rule).size(), 2u);
-  EXPECT_TRUE(SmallerMoments(*Parse("Lion8bit")->optimizer.rule).empty());
+  const auto smaller = [](const absl::StatusOr<Config>& config, DType dtype) {
+    return SmallerFormats(*config->optimizer.rule, dtype);
+  };
+  EXPECT_TRUE(smaller(Parse("SGD"), DType::kFloat32).empty());
+  EXPECT_EQ(smaller(Parse("SGD"), DType::kBFloat16),
+            (std::vector<StateFormats>{{.master = MasterFormat::kSplit},
+                                       {.master = MasterFormat::kBFloat16}}));
+  EXPECT_EQ(smaller(with, DType::kFloat16).size(), 2u);
+  const auto all = smaller(with, DType::kBFloat16);
+  EXPECT_EQ(all.size(), 4u);
+  EXPECT_EQ(all.back(),
+            (StateFormats{MasterFormat::kBFloat16, MomentFormat::kInt8}));
+  EXPECT_TRUE(smaller(Parse("Lion8bit"), DType::kBFloat16).empty());
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"optimizer.params.nesterov=true"},
         {"optimizer.params.nesterov=true", "optimizer.params.momentum=0.9",
@@ -134,7 +162,11 @@ TEST(Optimizers, SayWhatAParameterTakesAtHome) {
       BytesAtHome(DType::kBFloat16, false, *Parse("AdamW8bit")->optimizer.rule),
       "a trained parameter takes 8.125 bytes at home; by optimizer.type and "
       "state_format.moments: AdamW, Adam fp32 14, bf16 10, int8 8.125; Lamb "
-      "14; Lion fp32 10, bf16 8, int8 7.0625; SGD 6");
+      "14; Lion fp32 10, bf16 8, int8 7.0625; SGD 6\n"
+      "  with state_format.master \"split\": AdamW, Adam fp32 13, bf16 9, int8 "
+      "7.125; Lion fp32 9, bf16 7, int8 6.0625; SGD 5\n"
+      "  with state_format.master \"bf16\": AdamW, Adam fp32 12, bf16 8, int8 "
+      "6.125; Lion fp32 8, bf16 6, int8 5.0625; SGD 4");
   EXPECT_THAT(
       BytesAtHome(
           DType::kFloat32, true,
@@ -160,9 +192,8 @@ struct Arrays {
   static constexpr int64_t kSize = 200;
 
   Arrays(const Optimizer& optimizer, DType dtype, bool sum)
-      : dtype(dtype), slots(optimizer.slots()), has_sum(sum) {
+      : dtype(dtype), layout(optimizer.states()), has_sum(sum) {
     payload.resize(kSize * SizeOf(dtype));
-    for (int64_t i = 0; i < kSize; ++i) master[i] = Random(0, i);
   }
   static float Random(uint64_t stream, int64_t i) {
     return static_cast<float>(RandomWord({5, stream}, i)) * 0x1p-31f - 1;
@@ -182,53 +213,67 @@ struct Arrays {
   // Shows elements [begin, end) as if they were a shard.
   UpdateArrays View(int64_t begin, int64_t end) {
     float* const sum = has_sum ? &gradients[begin] : nullptr;
+    const int64_t size = RoundUp(end - begin, kStateTile);
     UpdateArrays view = {
         .payload = payload.data() + begin * SizeOf(dtype),
         .dtype = dtype,
         .gradient_sum = sum,
         .gradient_scale = &scale,
-        .states = {.master = &master[begin],
-                   .sum = sum,
-                   .elements = RoundUp(end - begin, kStateTile),
-                   .begin = begin}};
+        .states = {.sum = sum, .elements = size, .begin = begin}};
     std::vector<std::vector<std::byte>>& own = states[{begin, end}];
-    own.resize(slots.size());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      own[i].resize(StateBytes(slots[i].format, view.states.elements));
-      view.states.slots[i] = own[i].data();
+    const bool begins = own.empty();
+    own.resize(layout.num_parts());
+    for (int i = 0; i < layout.num_parts(); ++i) {
+      own[i].resize(StateBytes(layout.format(StatePart(i)), size));
+      if (i > 0) view.states.slots[i - 1] = own[i].data();
+    }
+    view.states.master = own[0].data();
+    if (begins) {
+      std::vector<float> values;
+      for (int64_t i = begin; i < end; ++i) values.push_back(Random(0, i));
+      EncodeStates(layout.master, values.data(), own[0].data(), size, 0,
+                   end - begin);
     }
     return view;
   }
-  // All elements' values of a slot.
-  std::vector<float> Values(size_t slot) const {
+  // All elements' values of a part.
+  std::vector<float> Values(StatePart part) const {
     std::vector<float> values;
     for (const auto& [range, arrays] : states) {
       const int64_t size = range.second - range.first;
       values.resize(range.second);
-      DecodeStates(slots[slot].format, arrays[slot].data(),
+      DecodeStates(layout.format(part), arrays[part.index()].data(),
                    RoundUp(size, kStateTile), 0, size,
                    values.data() + range.first);
     }
     return values;
   }
+  std::vector<float> Masters() const { return Values(StatePart::kMaster); }
   bool SameStates(const Arrays& other) const {
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (Values(i) != other.Values(i)) return false;
+    for (int i = 0; i < layout.num_parts(); ++i) {
+      if (Values(StatePart(i)) != other.Values(StatePart(i))) return false;
     }
-    return master == other.master;
+    return true;
   }
 
   DType dtype;
-  std::vector<StateSlot> slots;
+  StateLayout layout;
   bool has_sum;
   float scale = 0.5f;
   std::vector<std::byte> payload;
-  std::vector<float> master = std::vector<float>(kSize);
   std::vector<float> gradients = std::vector<float>(kSize);
-  // The slots' arrays, by the shard's first element and its end.
+  // The parts' arrays, by the shard's first element and its end.
   std::map<std::pair<int64_t, int64_t>, std::vector<std::vector<std::byte>>>
       states;
 };
+
+// The types of parameters with which its states can be.
+std::vector<DType> TypesWith(const Optimizer& optimizer) {
+  if (optimizer.formats().master != MasterFormat::kFloat32) {
+    return {DType::kBFloat16};
+  }
+  return {DType::kFloat32, DType::kBFloat16};
+}
 
 // A row's optimizer, with other values than those of a configuration that has
 // only its type.
@@ -250,6 +295,18 @@ std::vector<Variant> Variants() {
   variants.push_back({"SGDWithMomentumInBf16",
                       "SGD",
                       {momentum, "optimizer.params.nesterov=true", format}});
+  const std::string bf16 = "bf16.enabled=true";
+  const auto states = [](absl::string_view master, absl::string_view moments) {
+    return absl::StrCat("optimizer.state_format={\"master\": \"", master,
+                        "\", \"moments\": \"", moments, "\"}");
+  };
+  variants.push_back(
+      {"AdamWSplitInt8", "AdamW", {bf16, states("split", "int8")}});
+  variants.push_back(
+      {"AdamSplitFp32", "Adam", {bf16, states("split", "fp32")}});
+  variants.push_back({"AdamWBf16", "AdamW", {bf16, states("bf16", "bf16")}});
+  variants.push_back({"LionBf16Int8", "Lion", {bf16, states("bf16", "int8")}});
+  variants.push_back({"SGDSplit", "SGD", {bf16, states("split", "fp32")}});
   return variants;
 }
 
@@ -291,7 +348,7 @@ class OptimizerRows : public ::testing::TestWithParam<Variant> {
 // Promise P1: neither the cut into ranges nor that into shards shows.
 TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
   const auto optimizer = Make();
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : TypesWith(*optimizer)) {
     for (const bool sum : {false, true}) {
       Arrays whole(*optimizer, dtype, sum);
       Arrays ranges = whole, shards = whole;
@@ -314,13 +371,14 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
                {{{range(0, 128)}, shards.View(0, 128)},
                 {{range(0, 72, 128)}, shards.View(128, 200)}});
       }
-      EXPECT_NE(whole.master[7], Arrays::Random(0, 7));
+      EXPECT_NE(whole.Masters()[7], Arrays::Random(0, 7));
       EXPECT_TRUE(whole.SameStates(ranges) && whole.SameStates(shards));
       EXPECT_EQ(whole.payload, ranges.payload);
       EXPECT_EQ(whole.payload, shards.payload);
       if (dtype == DType::kFloat32) {
+        const std::vector<float> masters = whole.Masters();
         EXPECT_TRUE(
-            std::equal(whole.master.begin(), whole.master.end(),
+            std::equal(masters.begin(), masters.end(),
                        reinterpret_cast<const float*>(whole.payload.data())));
       }
     }
@@ -329,7 +387,7 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
 
 TEST_P(OptimizerRows, FactorOfARangeIsOneOfItsRate) {
   const auto optimizer = Make();
-  Arrays factor(*optimizer, DType::kFloat32, false);
+  Arrays factor(*optimizer, TypesWith(*optimizer)[0], false);
   Arrays rate = factor, neither = factor;
   for (int step = 1; step <= 2; ++step) {
     for (Arrays* arrays : {&factor, &rate, &neither}) {
@@ -348,7 +406,7 @@ TEST_P(OptimizerRows, FactorOfARangeIsOneOfItsRate) {
 
 TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
   const auto optimizer = Make();
-  Arrays arrays(*optimizer, DType::kFloat32, false);
+  Arrays arrays(*optimizer, TypesWith(*optimizer)[0], false);
   arrays.SetGradients(1);
   Update(*optimizer, 1, {{{{0, 200}}, arrays.View(0, 200)}});
   const Arrays before = arrays;
@@ -364,14 +422,15 @@ TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
 TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
   const auto optimizer = Make();
   if (!optimizer->updates_aside()) return;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : TypesWith(*optimizer)) {
     for (const bool sum : {false, true}) {
       for (const bool skipped : {false, true}) {
         Arrays in_place(*optimizer, dtype, sum);
         in_place.SetGradients(1);
         if (skipped) in_place.scale = std::numeric_limits<float>::quiet_NaN();
         Arrays before = in_place, aside = in_place;
-        std::fill(aside.master.begin(), aside.master.end(), 77.0f);
+        std::memset(aside.View(0, 200).states.master, 0x55,
+                    aside.states[{0, 200}][0].size());
         const std::vector<std::byte> kept = before.payload;
         Update(*optimizer, 1, {{{{0, 200}}, in_place.View(0, 200)}});
         const StateView from = before.View(0, 200).states;
@@ -393,12 +452,14 @@ TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
 
 TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
   const auto optimizer = Make();
-  Arrays arrays(*optimizer, DType::kFloat32, true);
+  Arrays arrays(*optimizer, TypesWith(*optimizer)[0], true);
   arrays.SetGradients(1);
-  const Arrays before = arrays;
+  arrays.View(0, 200);
+  const std::vector<float> before = arrays.Masters();
   Update(*optimizer, 1, {{{{64, 100}}, arrays.View(0, 200)}});
+  const std::vector<float> after = arrays.Masters();
   for (int64_t i = 0; i < Arrays::kSize; ++i) {
-    EXPECT_EQ(arrays.master[i] == before.master[i], i < 64 || i >= 100) << i;
+    EXPECT_EQ(after[i] == before[i], i < 64 || i >= 100) << i;
   }
 }
 

@@ -38,7 +38,8 @@ inline std::vector<StateSlot> StateSlots(const std::vector<std::string>& names,
 // which are the first slots. hyper_of(range) gives a range's hyperparameters.
 template <class Args, class HyperOf>
 absl::Status RunStateUpdate(absl::Span<const UpdateRange> ranges,
-                            const UpdateArrays& arrays, MomentFormat format,
+                            const UpdateArrays& arrays,
+                            const StateFormats& formats,
                             const HyperOf& hyper_of, const ExecContext& context,
                             int num_states = Args::kStates) {
   Args args;
@@ -47,7 +48,8 @@ absl::Status RunStateUpdate(absl::Span<const UpdateRange> ranges,
                  .gradient_sum = arrays.gradient_sum,
                  .gradient = arrays.gradient,
                  .master = arrays.states.master,
-                 .bits = num_states > 0 ? BitsOf(format) : 0,
+                 .master_format = FormatOfMaster(formats.master),
+                 .bits = num_states > 0 ? BitsOf(formats.moments) : 0,
                  .elements = arrays.states.elements,
                  .grad_scale = arrays.gradient_scale,
                  .not_finite = arrays.not_finite};

@@ -293,7 +293,7 @@ class TrainingRun {
             std::fill_n(values, states.elements, 0.0f);
             for (int64_t e = 0; e < kElements[i]; ++e)
               values[e] = Initial(i, e);
-            std::copy_n(values, states.elements, states.master);
+            std::copy_n(values, states.elements, states.masters());
             for (int slot = 0; slot < 2; ++slot) {
               std::fill_n(static_cast<float*>(states.slot(slot)),
                           states.elements, 0.0f);

@@ -37,7 +37,8 @@ nlohmann::json IdentityOf(const Trainer& trainer) {
           {"parameters", DTypeName(trainer.engine().dtype())},
           {"optimizer",
            {{"type", optimizer.name()},
-            {"moments", MomentFormatName(optimizer.moments())},
+            {"master", MasterFormatName(optimizer.formats().master)},
+            {"moments", MomentFormatName(optimizer.formats().moments)},
             {"params", nlohmann::json(optimizer.Params())}}}};
 }
 

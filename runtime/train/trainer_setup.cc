@@ -400,12 +400,21 @@ std::vector<std::string> Trainer::FindRemedies() {
     }
     engine_->set_kept_blocks(std::nullopt);
   }
-  for (const MomentFormat format : SmallerMoments(*options_.optimizer.rule)) {
-    layout.states.slots = options_.optimizer.rule->SlotsIn(format);
+  const Optimizer& rule = *options_.optimizer.rule;
+  for (const StateFormats& formats : SmallerFormats(rule, layout.dtype)) {
+    layout.states = rule.StatesIn(formats);
     if (!fits(memory.policy, options_.shape)) continue;
-    remedies.push_back(absl::StrCat("optimizer.state_format.moments \"",
-                                    MomentFormatName(format),
-                                    "\" (other results)"));
+    std::string settings;
+    if (formats.master != rule.formats().master) {
+      settings = absl::StrCat("optimizer.state_format.master \"",
+                              MasterFormatName(formats.master), "\"");
+    }
+    if (formats.moments != rule.formats().moments) {
+      absl::StrAppend(&settings, settings.empty() ? "" : " with ",
+                      "optimizer.state_format.moments \"",
+                      MomentFormatName(formats.moments), "\"");
+    }
+    remedies.push_back(absl::StrCat(settings, " (other results)"));
     break;
   }
   layout.states = layout_.states;

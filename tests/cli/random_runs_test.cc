@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/cli/cli_test_base.h"
 #include "tests/from_environment.h"
@@ -106,6 +107,11 @@ class RandomRuns : public CliTest {
         {"AdamW", "AdamW", "AdamW8bit", "AdamW16bit", "Lion8bit", "SGD"});
     if (config["optimizer"]["type"] == "SGD") {
       config["optimizer"]["params"]["momentum"] = random.Pick({0.0, 0.9});
+    }
+    const std::string type = config["optimizer"]["type"];
+    if (config.contains("bf16") && !absl::StrContains(type, "bit")) {
+      config["optimizer"]["state_format"] = {
+          {"master", type == "SGD" ? "split" : "bf16"}};
     }
     return config;
   }

@@ -53,9 +53,28 @@ void SetMicroBatch(int64_t micro_batch, int64_t accumulation, Change* change) {
   }
 }
 
-std::string MomentsSetting(MomentFormat format) {
-  return absl::StrCat("optimizer.state_format.moments=",
-                      MomentFormatName(format));
+std::vector<std::string> FormatSettings(const StateFormats& from,
+                                        const StateFormats& to) {
+  std::vector<std::string> settings;
+  if (to.master != from.master) {
+    settings.push_back(absl::StrCat("optimizer.state_format.master=",
+                                    MasterFormatName(to.master)));
+  }
+  if (to.moments != from.moments) {
+    settings.push_back(absl::StrCat("optimizer.state_format.moments=",
+                                    MomentFormatName(to.moments)));
+  }
+  return settings;
+}
+
+void SetFormats(const Config& config, const StateFormats& formats,
+                Change* change) {
+  change->text = absl::StrCat("optimizer states with ", Describe(formats));
+  change->other_results = true;
+  for (const std::string& setting :
+       FormatSettings(config.optimizer.rule->formats(), formats)) {
+    Set(setting, change);
+  }
 }
 
 }  // namespace castor::cli

@@ -10,7 +10,8 @@
 #include "absl/status/statusor.h"
 #include "cli/plan/plan_arguments.h"
 #include "cli/plan/planned_run.h"
-#include "run/optim/optimizer.h"
+#include "run/config/config.h"
+#include "run/optim/formats.h"
 
 namespace castor::cli {
 
@@ -36,11 +37,17 @@ absl::StatusOr<bool> Fits(const Change& change);
 
 nlohmann::json ChangesJson(const std::vector<Change>& changes);
 
-// The settings of a micro batch, and of a format of moments,
-// "optimizer.state_format.moments=int8".
+// The settings of a micro batch.
 std::vector<std::string> MicroBatchSettings(int64_t micro_batch,
                                             int64_t accumulation);
-std::string MomentsSetting(MomentFormat format);
+// Those that change formats of states, "optimizer.state_format.moments=int8".
+std::vector<std::string> FormatSettings(const StateFormats& from,
+                                        const StateFormats& to);
+
+// `change`, of what `config` says, with the optimizer's states in these
+// formats.
+void SetFormats(const Config& config, const StateFormats& formats,
+                Change* change);
 
 // `change` with so many samples in a micro batch, and so many of these.
 void SetMicroBatch(int64_t micro_batch, int64_t accumulation, Change* change);

@@ -162,12 +162,10 @@ class Fitting {
   }
 
   absl::Status StateFormat() {
-    for (const MomentFormat format : SmallerMoments(*config().optimizer.rule)) {
-      Change change =
-          Of("state_format", absl::StrCat("optimizer states with moments in ",
-                                          MomentFormatName(format)));
-      change.other_results = true;
-      Set(MomentsSetting(format), &change);
+    for (const StateFormats& formats :
+         SmallerFormats(*config().optimizer.rule, config().dtype())) {
+      Change change = Of("state_format", "");
+      SetFormats(config(), formats, &change);
       CASTOR_ASSIGN_OR_RETURN(const bool fits, Try(std::move(change)));
       if (fits) break;
     }

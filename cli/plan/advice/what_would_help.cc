@@ -79,12 +79,9 @@ std::vector<Change> Possible(const PlanArguments& arguments,
         &add("activation_checkpointing",
              "activations kept, offloaded or made again as there is room"));
   }
-  for (const MomentFormat format : SmallerMoments(*config.optimizer.rule)) {
-    Change& change =
-        add("state_format", absl::StrCat("optimizer states with moments in ",
-                                         MomentFormatName(format)));
-    change.other_results = true;
-    Set(MomentsSetting(format), &change);
+  for (const StateFormats& formats :
+       SmallerFormats(*config.optimizer.rule, config.dtype())) {
+    SetFormats(config, formats, &add("state_format", ""));
   }
   return changes;
 }

@@ -75,10 +75,11 @@ std::vector<MachineArguments> RanksOf(const MachineArguments& given) {
   return all;
 }
 
-std::vector<MomentFormat> FormatsOf(const PlanArguments& arguments,
+// Masters stay as they were asked for.
+std::vector<StateFormats> FormatsOf(const PlanArguments& arguments,
                                     const Config& asked) {
   const Optimizer& optimizer = *asked.optimizer.rule;
-  std::vector<MomentFormat> formats = {optimizer.moments()};
+  std::vector<StateFormats> formats = {optimizer.formats()};
   // The type may say the format.
   if (Sets(arguments.overrides, "optimizer") ||
       Sets(arguments.overrides, "optimizer.type") ||
@@ -86,8 +87,8 @@ std::vector<MomentFormat> FormatsOf(const PlanArguments& arguments,
       Sets(arguments.overrides, "optimizer.state_format.moments")) {
     return formats;
   }
-  for (const MomentFormat format : SmallerMoments(optimizer)) {
-    formats.push_back(format);
+  for (const StateFormats& smaller : SmallerFormats(optimizer, asked.dtype())) {
+    if (smaller.master == formats[0].master) formats.push_back(smaller);
   }
   return formats;
 }
@@ -115,7 +116,7 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
       Sets(arguments.overrides, "gradient_accumulation_steps");
   const bool blocks_are_set =
       Sets(arguments.overrides, "memory.activation_checkpointing");
-  const std::vector<MomentFormat> formats = FormatsOf(arguments, asked);
+  const std::vector<StateFormats> formats = FormatsOf(arguments, asked);
   all.searches_policy = !Sets(arguments.overrides, "memory.placement_policy");
   all.searches_chunks = !Sets(arguments.overrides, "memory.chunk_size");
   for (const Card& card : cards) {
@@ -131,7 +132,7 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
              batch / micro != asked.gradient_accumulation_steps)) {
           continue;
         }
-        for (const MomentFormat format : formats) {
+        for (const StateFormats& format : formats) {
           CandidateRow& row = all.rows.emplace_back();
           row.gpu = card.gpu;
           row.price = card.price;
@@ -140,7 +141,7 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
           row.gpus_per_node = machine.gpus_per_node;
           row.micro_batch = micro;
           row.accumulation = batch / micro;
-          row.moments = format;
+          row.moments = format.moments;
           row.other_results = format != formats.front();
           PlanArguments& its = row.first.arguments;
           its = arguments;
@@ -157,7 +158,10 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
           if (!blocks_are_set) {
             AddSetting("memory.activation_checkpointing=auto", &row.first);
           }
-          if (row.other_results) AddSetting(MomentsSetting(format), &row.first);
+          for (const std::string& setting :
+               FormatSettings(formats.front(), format)) {
+            AddSetting(setting, &row.first);
+          }
         }
       }
     }

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "cli/plan/plan_arguments.h"
 #include "run/config/config.h"
-#include "run/optim/optimizer.h"
+#include "run/optim/formats.h"
 
 namespace castor::cli {
 

@@ -44,6 +44,13 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
         absl::StrCat(options.states.slots.size(), " state slots are more than ",
                      kMaxStateSlots));
   }
+  if (options.states.master != StateFormat::kFloat32 &&
+      (options.dtype != DType::kBFloat16 ||
+       IsEightBits(options.states.master))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("masters of parameters in ", DTypeName(options.dtype),
+                     " are kept in fp32; in bf16 they may be split or bf16"));
+  }
   const int64_t tile_bytes = kTileElements * SizeOf(options.dtype);
   if (options.chunk_bytes != 0 && options.chunk_bytes < tile_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(

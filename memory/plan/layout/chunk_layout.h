@@ -132,8 +132,9 @@ struct ChunkLayout {
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
 // permutation, more than 2^48 elements in all, a chunk smaller than a tile, a
-// world size below 1, a rank out of it, more than kMaxStateSlots slots. Cost:
-// about 100 passes over `parameters`.
+// world size below 1, a rank out of it, more than kMaxStateSlots slots, masters
+// that payloads of the type cannot have (state_layout.h). Cost: about 100
+// passes over `parameters`.
 absl::StatusOr<ChunkLayout> MakeChunkLayout(
     absl::Span<const LayoutParameter> parameters, const LayoutOptions& options);
 

@@ -1,12 +1,16 @@
 // The layout of a trainable chunk's *optimizer states*: arrays, one after the
 // other, each with a value for every element of the chunk.
 //
-//   master  fp32   the parameters themselves
-//   slot 0         what the optimizer keeps of each parameter: a *state slot*,
-//   in
-//   ...            a format of its own (base/state_format.h)
+//   master         the parameters themselves, of which payloads are rounded
+//   slot 0         what the optimizer keeps of each parameter: a *state slot*
+//   ...
 //   slot n-1
 //   sum     fp32   of micro batches' gradients; only with accumulation
+//
+// Master and slots have formats of their own (base/state_format.h). A master is
+// fp32; or, where payloads are bf16, bf16 or split: then its first part holds
+// the payload's bits, so that the payload's own place is free for gradients
+// whatever the master's format.
 //
 // The memory manager counts slots, gives them room and moves them. Only the
 // optimizer knows their meaning (run/optim/optimizer.h).
@@ -18,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/state_format.h"
 
 namespace castor {
@@ -53,6 +58,7 @@ class StatePart {
 inline constexpr StatePart StatePart::kMaster{0};
 
 struct StateLayout {
+  StateFormat master = StateFormat::kFloat32;
   std::vector<StateSlot> slots;
   // The number of sums over all elements of a parameter that an update needs,
   // which ranks that share a chunk add up in the middle of it.
@@ -61,7 +67,12 @@ struct StateLayout {
   // The number of parts; they are numbered from 0.
   int num_parts() const { return 1 + static_cast<int>(slots.size()); }
   StateFormat format(StatePart part) const {
-    return part.is_master() ? StateFormat::kFloat32 : slots[part.slot()].format;
+    return part.is_master() ? master : slots[part.slot()].format;
+  }
+  // The type of the values in master's first part, of which payloads are
+  // rounded.
+  DType master_dtype() const {
+    return master == StateFormat::kFloat32 ? DType::kFloat32 : DType::kBFloat16;
   }
   // Bytes of the arrays before that of `part`, of so many elements each, a
   // multiple of kStateTile; for StatePart(num_parts()), of all before the sum.

@@ -204,7 +204,7 @@ constexpr ForeignKey kKeys[] = {
      "the hysteresis is filled again when the scale grows"},
     {kD,
      "fp16.fp16_master_weights_and_grads bf16.bf16_master_weights_and_grads",
-     "", Lacking, "master values are fp32"},
+     "", Lacking, "optimizer.state_format says in what masters are kept"},
     {kAlso, "fp16.opt_level fp16.fp16_opt_level", "", Ignored,
      "apex has such levels"},
     {kAlso, "fp16.type", "", Ignored, "fp16.enabled says it"},

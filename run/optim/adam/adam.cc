@@ -18,9 +18,9 @@ AdamOptions ReadOptions(JsonReader& params, AdamOptions options) {
 
 std::shared_ptr<const Optimizer> ReadDecoupled(JsonReader& params,
                                                absl::string_view type,
-                                               MomentFormat moments) {
+                                               const StateFormats& formats) {
   const AdamOptions options =
-      ReadOptions(params, {.type = type, .moments = moments});
+      ReadOptions(params, {.type = type, .formats = formats});
   if (!options.adam_w_mode) {
     params.Fail("adam_w_mode",
                 "AdamW's decay is decoupled: for L2 decay use type \"Adam\"");
@@ -31,23 +31,23 @@ std::shared_ptr<const Optimizer> ReadDecoupled(JsonReader& params,
 }  // namespace
 
 std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params,
-                                           MomentFormat moments) {
-  return ReadDecoupled(params, kAdamWRow.name, moments);
+                                           const StateFormats& formats) {
+  return ReadDecoupled(params, kAdamWRow.name, formats);
 }
 std::shared_ptr<const Optimizer> ReadAdamW8bit(JsonReader& params,
-                                               MomentFormat moments) {
-  return ReadDecoupled(params, kAdamW8bitRow.name, moments);
+                                               const StateFormats& formats) {
+  return ReadDecoupled(params, kAdamW8bitRow.name, formats);
 }
 std::shared_ptr<const Optimizer> ReadAdamW16bit(JsonReader& params,
-                                                MomentFormat moments) {
-  return ReadDecoupled(params, kAdamW16bitRow.name, moments);
+                                                const StateFormats& formats) {
+  return ReadDecoupled(params, kAdamW16bitRow.name, formats);
 }
 
 std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,
-                                          MomentFormat moments) {
+                                          const StateFormats& formats) {
   return std::make_shared<Adam>(ReadOptions(
       params,
-      {.adam_w_mode = false, .type = kAdamRow.name, .moments = moments}));
+      {.adam_w_mode = false, .type = kAdamRow.name, .formats = formats}));
 }
 
 std::vector<StateSlot> Adam::SlotsIn(MomentFormat format) const {
@@ -68,7 +68,7 @@ absl::Status Adam::Update(const UpdateStep& step,
                           absl::Span<const UpdateRange> ranges,
                           const UpdateArrays& arrays,
                           const ExecContext& context) const {
-  if (options_.moments != MomentFormat::kFloat32) {
+  if (options_.formats != StateFormats()) {
     return UpdatePacked(step, ranges, arrays, context);
   }
   std::vector<kernels::AdamRange> adam;
@@ -79,7 +79,7 @@ absl::Status Adam::Update(const UpdateStep& step,
   }
   kernels::AdamArgs::Source from;
   if (arrays.from != nullptr) {
-    from = {.master = arrays.from->master,
+    from = {.master = arrays.from->masters(),
             .m = arrays.from->slot(kM.slot()),
             .v = arrays.from->slot(kV.slot())};
   }
@@ -89,7 +89,7 @@ absl::Status Adam::Update(const UpdateStep& step,
                         .dtype = arrays.dtype,
                         .gradient_sum = arrays.gradient_sum,
                         .gradient = arrays.gradient,
-                        .master = arrays.states.master,
+                        .master = arrays.states.masters(),
                         .m = arrays.states.slot(kM.slot()),
                         .v = arrays.states.slot(kV.slot()),
                         .from = from,
@@ -110,7 +110,7 @@ absl::Status Adam::UpdatePacked(const UpdateStep& step,
     return hyper;
   };
   return RunStateUpdate<kernels::PackedAdamArgs>(
-      ranges, arrays, options_.moments, hyper_of, context);
+      ranges, arrays, options_.formats, hyper_of, context);
 }
 
 }  // namespace castor

@@ -24,7 +24,7 @@ struct AdamOptions {
   // Whether m and v, which begin at 0, are divided by 1 - beta^t.
   bool bias_correction = true;
   absl::string_view type = "AdamW";  // what name() says
-  MomentFormat moments = MomentFormat::kFloat32;
+  StateFormats formats = {};
 };
 
 class Adam final : public Optimizer {
@@ -37,7 +37,7 @@ class Adam final : public Optimizer {
 
   absl::string_view name() const override { return options_.type; }
   std::vector<StateSlot> SlotsIn(MomentFormat format) const override;
-  MomentFormat moments() const override { return options_.moments; }
+  StateFormats formats() const override { return options_.formats; }
   OrderedJson Params() const override;
   bool updates_aside() const override { return true; }
   absl::Status Update(const UpdateStep& step,
@@ -57,32 +57,33 @@ class Adam final : public Optimizer {
 // What the table's rows read. InvalidArgument, in the reader's report: a rate
 // out of range, or AdamW without decoupled decay.
 std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params,
-                                           MomentFormat moments);
+                                           const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,
-                                          MomentFormat moments);
+                                          const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadAdamW8bit(JsonReader& params,
-                                               MomentFormat moments);
+                                               const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadAdamW16bit(JsonReader& params,
-                                                MomentFormat moments);
+                                                const StateFormats& formats);
 
 inline constexpr OptimizerRow kAdamWRow = {.name = "AdamW",
                                            .weight_decay = 0.01,
-                                           .moments = MomentFormat::kFloat32,
+                                           .formats = StateFormats(),
                                            .read = ReadAdamW};
 inline constexpr OptimizerRow kAdamRow = {.name = "Adam",
                                           .weight_decay = 0,
-                                          .moments = MomentFormat::kFloat32,
+                                          .formats = StateFormats(),
                                           .read = ReadAdam};
 // As AdamW, with these moments.
-inline constexpr OptimizerRow kAdamW8bitRow = {.name = "AdamW8bit",
-                                               .weight_decay = 0.01,
-                                               .moments = MomentFormat::kInt8,
-                                               .any_format = "AdamW",
-                                               .read = ReadAdamW8bit};
+inline constexpr OptimizerRow kAdamW8bitRow = {
+    .name = "AdamW8bit",
+    .weight_decay = 0.01,
+    .formats = StateFormats{.moments = MomentFormat::kInt8},
+    .any_format = "AdamW",
+    .read = ReadAdamW8bit};
 inline constexpr OptimizerRow kAdamW16bitRow = {
     .name = "AdamW16bit",
     .weight_decay = 0.01,
-    .moments = MomentFormat::kBFloat16,
+    .formats = StateFormats{.moments = MomentFormat::kBFloat16},
     .any_format = "AdamW",
     .read = ReadAdamW16bit};
 

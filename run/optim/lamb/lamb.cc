@@ -27,7 +27,8 @@ std::vector<kernels::LambRange> RangesOf(const LambOptions& options,
 
 }  // namespace
 
-std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params, MomentFormat) {
+std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params,
+                                          const StateFormats&) {
   LambOptions options;
   ReadMoments(params, &options);
   params.Double("max_coeff", &options.max_coeff,
@@ -68,7 +69,7 @@ absl::Status Lamb::Measure(const UpdateStep& step,
       kernels::LambMeasureArgs{.dtype = arrays.dtype,
                                .payload = arrays.payload,
                                .gradient_sum = arrays.gradient_sum,
-                               .master = arrays.states.master,
+                               .master = arrays.states.masters(),
                                .m = arrays.states.slot(kM.slot()),
                                .v = arrays.states.slot(kV.slot()),
                                .grad_scale = arrays.gradient_scale,
@@ -87,7 +88,7 @@ absl::Status Lamb::Update(const UpdateStep& step,
       context,
       kernels::LambApplyArgs{.dtype = arrays.dtype,
                              .payload = arrays.payload,
-                             .master = arrays.states.master,
+                             .master = arrays.states.masters(),
                              .m = arrays.states.slot(kM.slot()),
                              .v = arrays.states.slot(kV.slot()),
                              .grad_scale = arrays.gradient_scale,

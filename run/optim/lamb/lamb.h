@@ -49,7 +49,8 @@ class Lamb final : public Optimizer {
 
 // What the table's row reads. InvalidArgument, in the reader's report: a rate
 // out of range, or limits that no number lies between.
-std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params, MomentFormat);
+std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params,
+                                          const StateFormats&);
 
 inline constexpr OptimizerRow kLambRow = {
     .name = "Lamb", .weight_decay = 0, .read = ReadLamb};

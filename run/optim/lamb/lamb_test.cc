@@ -56,7 +56,8 @@ TEST(Lamb, StepsAsTimmsDoes) {
         .payload = reinterpret_cast<std::byte*>(payload.data()),
         .gradient_sum = gradients.data(),
         .gradient_scale = &scale,
-        .states = {.master = master.data(), .elements = size}};
+        .states = {.master = reinterpret_cast<std::byte*>(master.data()),
+                   .elements = size}};
     arrays.states.slots[Lamb::kM.slot()] =
         reinterpret_cast<std::byte*>(m.data());
     arrays.states.slots[Lamb::kV.slot()] =

@@ -16,12 +16,12 @@ std::shared_ptr<const Optimizer> Read(JsonReader& params, LionOptions options) {
 }  // namespace
 
 std::shared_ptr<const Optimizer> ReadLion(JsonReader& params,
-                                          MomentFormat moments) {
-  return Read(params, {.type = kLionRow.name, .moments = moments});
+                                          const StateFormats& formats) {
+  return Read(params, {.type = kLionRow.name, .formats = formats});
 }
 std::shared_ptr<const Optimizer> ReadLion8bit(JsonReader& params,
-                                              MomentFormat moments) {
-  return Read(params, {.type = kLion8bitRow.name, .moments = moments});
+                                              const StateFormats& formats) {
+  return Read(params, {.type = kLion8bitRow.name, .formats = formats});
 }
 
 std::vector<StateSlot> Lion::SlotsIn(MomentFormat format) const {
@@ -40,7 +40,7 @@ absl::Status Lion::Update(const UpdateStep& step,
                               .beta2 = options_.betas[1],
                               .weight_decay = range.weight_decay};
   };
-  return RunStateUpdate<kernels::LionArgs>(ranges, arrays, options_.moments,
+  return RunStateUpdate<kernels::LionArgs>(ranges, arrays, options_.formats,
                                            hyper_of, context);
 }
 

@@ -18,7 +18,7 @@ namespace castor {
 struct LionOptions {
   std::array<double, 2> betas = {0.9, 0.99};
   absl::string_view type = "Lion";  // what name() says
-  MomentFormat moments = MomentFormat::kFloat32;
+  StateFormats formats = {};
 };
 
 class Lion final : public Optimizer {
@@ -29,7 +29,7 @@ class Lion final : public Optimizer {
   explicit Lion(const LionOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override { return options_.type; }
-  MomentFormat moments() const override { return options_.moments; }
+  StateFormats formats() const override { return options_.formats; }
   std::vector<StateSlot> SlotsIn(MomentFormat format) const override;
   OrderedJson Params() const override;
   bool updates_aside() const override { return true; }
@@ -45,20 +45,21 @@ class Lion final : public Optimizer {
 // What the table's rows read. InvalidArgument, in the reader's report: a rate
 // out of range.
 std::shared_ptr<const Optimizer> ReadLion(JsonReader& params,
-                                          MomentFormat moments);
+                                          const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadLion8bit(JsonReader& params,
-                                              MomentFormat moments);
+                                              const StateFormats& formats);
 
 inline constexpr OptimizerRow kLionRow = {.name = "Lion",
                                           .weight_decay = 0,
-                                          .moments = MomentFormat::kFloat32,
+                                          .formats = StateFormats(),
                                           .read = ReadLion};
 // As Lion, with a mean in 8 bits.
-inline constexpr OptimizerRow kLion8bitRow = {.name = "Lion8bit",
-                                              .weight_decay = 0,
-                                              .moments = MomentFormat::kInt8,
-                                              .any_format = "Lion",
-                                              .read = ReadLion8bit};
+inline constexpr OptimizerRow kLion8bitRow = {
+    .name = "Lion8bit",
+    .weight_decay = 0,
+    .formats = StateFormats{.moments = MomentFormat::kInt8},
+    .any_format = "Lion",
+    .read = ReadLion8bit};
 
 }  // namespace castor
 

@@ -8,8 +8,8 @@
 namespace castor {
 
 std::shared_ptr<const Optimizer> ReadSgd(JsonReader& params,
-                                         MomentFormat moments) {
-  SgdOptions options = {.moments = moments};
+                                         const StateFormats& formats) {
+  SgdOptions options = {.formats = formats};
   // A momentum of 1 or more would let the sum of gradients grow without end.
   params.Double("momentum", &options.momentum,
                 {.min = 0, .max = 1, .max_open = true});
@@ -19,13 +19,13 @@ std::shared_ptr<const Optimizer> ReadSgd(JsonReader& params,
     params.Fail("nesterov", "wants a momentum above 0 and a dampening of 0",
                 {params.PathOf("momentum"), params.PathOf("dampening")});
   }
-  if (options.momentum == 0 && moments != MomentFormat::kFloat32) {
+  if (options.momentum == 0 && formats.moments != MomentFormat::kFloat32) {
     params.Fail("momentum",
                 absl::StrCat("is 0, so that nothing is kept that a "
-                             "state_format of \"",
-                             MomentFormatName(moments),
+                             "state_format.moments of \"",
+                             MomentFormatName(formats.moments),
                              "\" could be of: give a momentum, or leave "
-                             "state_format out"));
+                             "it out"));
   }
   return std::make_shared<Sgd>(options);
 }
@@ -55,7 +55,7 @@ absl::Status Sgd::Update(const UpdateStep& step,
                              .weight_decay = range.weight_decay,
                              .step = step.number - range.missed};
   };
-  return RunStateUpdate<kernels::SgdArgs>(ranges, arrays, options_.moments,
+  return RunStateUpdate<kernels::SgdArgs>(ranges, arrays, options_.formats,
                                           hyper_of, context,
                                           options_.momentum == 0 ? 0 : 1);
 }

@@ -19,7 +19,7 @@ struct SgdOptions {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
-  MomentFormat moments = MomentFormat::kFloat32;
+  StateFormats formats = {};
 };
 
 class Sgd final : public Optimizer {
@@ -30,7 +30,7 @@ class Sgd final : public Optimizer {
   explicit Sgd(const SgdOptions& options = {}) : options_(options) {}
 
   absl::string_view name() const override;
-  MomentFormat moments() const override { return options_.moments; }
+  StateFormats formats() const override { return options_.formats; }
   std::vector<StateSlot> SlotsIn(MomentFormat format) const override;
   OrderedJson Params() const override;
   bool updates_aside() const override { return true; }
@@ -47,11 +47,11 @@ class Sgd final : public Optimizer {
 // out of range, nesterov without momentum or with dampening, or a format of a
 // momentum that is not kept.
 std::shared_ptr<const Optimizer> ReadSgd(JsonReader& params,
-                                         MomentFormat moments);
+                                         const StateFormats& formats);
 
 inline constexpr OptimizerRow kSgdRow = {.name = "SGD",
                                          .weight_decay = 0,
-                                         .moments = MomentFormat::kFloat32,
+                                         .formats = StateFormats(),
                                          .read = ReadSgd};
 
 }  // namespace castor

@@ -20,7 +20,7 @@ inline std::shared_ptr<const Optimizer> RuleForTest(
   JsonReader reader(json, report);
   for (const OptimizerRow& row : Optimizers()) {
     if (row.name == type) {
-      return row.read(reader, row.moments.value_or(MomentFormat::kFloat32));
+      return row.read(reader, row.formats.value_or(StateFormats()));
     }
   }
   return nullptr;
