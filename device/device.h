@@ -24,6 +24,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/thread_pool.h"
 #include "device/fence.h"
@@ -57,6 +58,12 @@ class DeviceObserver {
                       const Fence& until, int64_t start_ns, int64_t end_ns) = 0;
 };
 
+// The memory of the card that a device is on.
+struct DeviceRoom {
+  int64_t free_bytes = 0;  // that nobody has taken
+  int64_t total_bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -73,6 +80,11 @@ class Device {
   // or no address for it; nothing has changed then. Unimplemented: this device
   // has the memory that it was opened with.
   virtual absl::Status Resize(int64_t bytes) = 0;
+
+  // Looks at the card's memory, of which others take, too: what is free may be
+  // gone at the next call. FailedPrecondition: nobody has said what an emulated
+  // card has.
+  virtual absl::StatusOr<DeviceRoom> Room() = 0;
 
   // Queues `work` on `stream` and returns at once. The fence is reached when
   // the work is over. `tag` goes to the observer.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "device/device.h"
 
@@ -19,6 +20,7 @@ class ForwardingDevice : public Device {
   std::byte* memory() override { return device_->memory(); }
   int64_t memory_bytes() const override { return device_->memory_bytes(); }
   absl::Status Resize(int64_t bytes) override { return device_->Resize(bytes); }
+  absl::StatusOr<DeviceRoom> Room() override { return device_->Room(); }
   Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
     return device_->Enqueue(stream, tag, std::move(work));
   }

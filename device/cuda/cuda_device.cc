@@ -144,6 +144,13 @@ absl::Status CudaDevice::Resize(int64_t bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DeviceRoom> CudaDevice::Room() {
+  CASTOR_RETURN_IF_ERROR(api_->UseDevice(options_.ordinal));
+  DeviceRoom room;
+  CASTOR_RETURN_IF_ERROR(api_->MemoryInfo(&room.free_bytes, &room.total_bytes));
+  return room;
+}
+
 CudaDevice::~CudaDevice() {
   StopStreams();  // all is issued
   if (finisher_.joinable()) {

@@ -122,6 +122,7 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   std::byte* memory() override { return memory_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
   absl::Status Resize(int64_t bytes) override;
+  absl::StatusOr<DeviceRoom> Room() override;
 
   HostPinner* host_pinner() override { return this; }
 

@@ -94,6 +94,11 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
   }
   std::unique_ptr<HostDevice> device(
       new HostDevice(options, static_cast<std::byte*>(block), mapped));
+  if (options.card.bytes > 0) {
+    CASTOR_ASSIGN_OR_RETURN(
+        device->card_,
+        EmulatedCard::Open(options.card.bytes, options.card.folder));
+  }
   CASTOR_RETURN_IF_ERROR(
       Annotate("host device", device->Resize(options.memory_bytes)));
   CASTOR_RETURN_IF_ERROR(Annotate("host device", device->StartWorkers()));
@@ -101,6 +106,24 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
 }
 
 absl::Status HostDevice::Resize(int64_t bytes) {
+  const int64_t before = memory_bytes_;
+  if (card_ != nullptr && bytes > before) {
+    CASTOR_RETURN_IF_ERROR(card_->Take(bytes));
+  }
+  const absl::Status resized = ResizeBlock(bytes);
+  if (card_ != nullptr && memory_bytes_ < std::max(bytes, before)) {
+    CASTOR_RETURN_IF_ERROR(card_->Take(memory_bytes_));
+  }
+  return resized;
+}
+
+absl::StatusOr<DeviceRoom> HostDevice::Room() {
+  if (card_ != nullptr) return card_->Room();
+  return absl::FailedPreconditionError(
+      "nobody has said how much memory the emulated card has (device.memory)");
+}
+
+absl::Status HostDevice::ResizeBlock(int64_t bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   if (bytes < 0 || bytes > mapped_bytes_ - page) {
     return absl::ResourceExhaustedError(

@@ -30,8 +30,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "device/host/emulated_card.h"
 #include "device/streamed_device.h"
 
 namespace castor {
@@ -46,6 +48,13 @@ struct HostDeviceOptions {
   int compute_threads = 1;
   int host_compute_threads = 1;
   double bus_bytes_per_s = 0;  // per direction; 0: no limit
+  // The card whose memory the block is of (emulated_card.h). 0 bytes: its
+  // memory is not known, and the system's is the limit.
+  struct Card {
+    int64_t bytes = 0;
+    std::string folder = {};
+  };
+  Card card = {};
 };
 
 class HostDevice final : public StreamedDevice {
@@ -53,7 +62,7 @@ class HostDevice final : public StreamedDevice {
   // InvalidArgument: a negative or unlimited size, a thread count below 1, a
   // bus speed that is negative or not finite. ResourceExhausted: the system has
   // no room for the block in the address space (pages are taken from it only as
-  // they are touched), or gives too few threads.
+  // they are touched), or gives too few threads, or the card has no room.
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(
       const HostDeviceOptions& options);
 
@@ -66,6 +75,7 @@ class HostDevice final : public StreamedDevice {
   std::byte* memory() override { return memory_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
   absl::Status Resize(int64_t bytes) override;
+  absl::StatusOr<DeviceRoom> Room() override;
 
  private:
   // The state of a stream's thread between its items.
@@ -78,6 +88,7 @@ class HostDevice final : public StreamedDevice {
   HostDevice(const HostDeviceOptions& options, std::byte* memory,
              int64_t mapped_bytes)
       : options_(options), memory_(memory), mapped_bytes_(mapped_bytes) {}
+  absl::Status ResizeBlock(int64_t bytes);
   // Opens the pages of the first `bytes`, from the end of what is open on.
   absl::Status OpenPages(int64_t bytes);
   absl::Status StartWorkers();
@@ -89,6 +100,7 @@ class HostDevice final : public StreamedDevice {
 
   const HostDeviceOptions options_;
   std::byte* const memory_;
+  std::unique_ptr<EmulatedCard> card_;  // null: not known
   const int64_t mapped_bytes_;  // of addresses; the last page stays closed
   int64_t open_bytes_ = 0;      // whole pages that may be touched
   int64_t memory_bytes_ = 0;
