@@ -18,11 +18,14 @@ Settings SettingsOf(const Json& json) {
 
 Json MemorySettings(const MemoryOptions& memory) {
   // A machine's share is the machine's own.
-  const auto& [policy, device_bytes, host_bytes, pinned_bytes,
-               machine_share_bytes, device_has_own_memory, chunk_bytes,
-               gpu_margin_mem_ratio, warmup_steps, prefetch] = memory;
+  const auto& [policy, device_bytes, follows_device, device_floor_bytes,
+               host_bytes, pinned_bytes, machine_share_bytes,
+               device_has_own_memory, chunk_bytes, gpu_margin_mem_ratio,
+               warmup_steps, prefetch] = memory;
   return {{"placement_policy", policy->name},
           {"device_memory", device_bytes},
+          {"device_memory_follows", follows_device},
+          {"device_memory_floor", device_floor_bytes},
           {"host_memory", host_bytes},
           {"pinned_memory", pinned_bytes},
           {"device_has_own_memory", device_has_own_memory},

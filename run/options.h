@@ -18,6 +18,11 @@ namespace castor {
 struct MemoryOptions {
   const PlacementPolicy* policy = DefaultPolicy();
   int64_t device_bytes = kUnlimitedBytes;
+  // Training's budget of the device then becomes what others leave free of its
+  // memory, but for what is always left free (program/memory_follower.h), no
+  // less than the floor; device_bytes is what it begins with.
+  bool follows_device = false;
+  int64_t device_floor_bytes = 0;
   int64_t host_bytes = kUnlimitedBytes;
   // At most; the pool takes what homes and the slots of shards need.
   int64_t pinned_bytes = kUnlimitedBytes;

@@ -10,15 +10,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
+#include "base/status_macros.h"
 #include "base/units.h"
+#include "device/forwarding_device.h"
+#include "device/host/host_device.h"
+#include "run/program/memory_follower.h"
 #include "tests/case_generator.h"
 #include "tests/from_environment.h"
 #include "tests/test_machine.h"
@@ -153,6 +161,118 @@ TEST(Budgets, ChangeBetweenStepsAndChangeNoBit) {
   EXPECT_GT(tally.larger, 0);
   EXPECT_GT(tally.smaller, 0);
   EXPECT_GT(tally.refused_exactly, 0);
+}
+
+// A device on a card of which others take, and give back: what they leave
+// changes after some looks, and is drawn.
+class CrowdedDevice final : public ForwardingDevice {
+ public:
+  CrowdedDevice(std::unique_ptr<Device> device, int64_t total_bytes,
+                Random random)
+      : ForwardingDevice(device.get()),
+        device_(std::move(device)),
+        total_bytes_(total_bytes),
+        random_(std::move(random)) {}
+
+  absl::StatusOr<DeviceRoom> Room() override {
+    if (looks_left_-- == 0) {
+      looks_left_ = random_.Uniform(0, 2 * MemoryFollower::kGrowAfter);
+      left_bytes_ = random_.Uniform(0, total_bytes_);
+    }
+    return DeviceRoom{
+        .free_bytes = std::max<int64_t>(0, left_bytes_ - memory_bytes()),
+        .total_bytes = total_bytes_};
+  }
+
+ private:
+  const std::unique_ptr<Device> device_;
+  const int64_t total_bytes_;
+  Random random_;
+  int64_t looks_left_ = 0;
+  int64_t left_bytes_ = 0;  // by the others
+};
+
+TEST(Budgets, FollowWhatOthersLeaveAndChangeNoBit) {
+  const int64_t seed = FromEnvironment("CASTOR_SEED", 20261129);
+  const int64_t models =
+      CeilDiv(12 * FromEnvironment("CASTOR_CASES", PlacementsOnTestMachine()),
+              PlacementsOnTestMachine());
+  int64_t larger = 0, smaller = 0, kept = 0, ranks = 0;
+  for (int64_t i = 0; i < models; ++i) {
+    TrainingCase model = OnTestMachine(RandomModel(MixKey(seed, i)));
+    model.steps = 24;
+    SCOPED_TRACE(absl::StrCat("CASTOR_SEED=", seed, " model ", i));
+    const auto reference = RunTraining(ReferenceOf(model));
+    ASSERT_TRUE(reference.ok()) << reference.status() << Describe(model);
+    Random random(MixKey(seed, i), 1);
+    auto c = RandomPlacement(model, random, MostRanksOnTestMachine());
+    ASSERT_TRUE(c.ok()) << c.status() << Describe(model);
+    const auto needs = FindNeeds(*c);
+    ASSERT_TRUE(needs.ok()) << needs.status() << Describe(*c);
+    MemoryOptions& memory = c->options.memory;
+    memory.device_bytes = std::max(memory.device_bytes, needs->smallest_device);
+    memory.host_bytes = std::max(memory.host_bytes, needs->smallest_host);
+    memory.follows_device = true;
+    if (random.Chance(0.5)) {
+      memory.device_floor_bytes = random.Uniform(0, needs->unmanaged_device);
+    }
+    std::atomic<int64_t> devices{0};
+    c->options.open_device =
+        [&, open = c->options.open_device](
+            int64_t bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+      std::unique_ptr<Device> device;
+      if (open) {
+        CASTOR_ASSIGN_OR_RETURN(device, open(bytes));
+      } else {
+        CASTOR_ASSIGN_OR_RETURN(
+            device, HostDevice::Create(
+                        {.memory_bytes = bytes,
+                         .most_memory_bytes = 4 * needs->unmanaged_device}));
+      }
+      return std::make_unique<CrowdedDevice>(
+          std::move(device), 2 * needs->unmanaged_device,
+          Random(MixKey(seed, i), 100 + devices++));
+    };
+    int64_t before = 0;
+    c->after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
+      const int64_t budget = trainer.admission().device_arena_bytes;
+      const int64_t floor =
+          std::min(memory.device_floor_bytes,
+                   trainer.admission().unmanaged_device_bytes);
+      if (trainer.arena_stats().peak_in_budget > budget || budget < floor) {
+        return absl::InternalError(
+            absl::StrCat("a peak of ", trainer.arena_stats().peak_in_budget,
+                         " in ", budget, " bytes, floor ", floor));
+      }
+      // What is said of a floor is said by all ranks or by none.
+      const std::string note = trainer.TakeMemoryNote();
+      if (trainer.communicator() != nullptr &&
+          trainer.communicator()->rank() > 0) {
+        return absl::OkStatus();
+      }
+      kept += !note.empty();
+      if (step > 1) {
+        larger += budget > before;
+        smaller += budget < before;
+      }
+      before = budget;
+      return absl::OkStatus();
+    };
+    const auto result = RunTraining(*c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(*c);
+    if (result->refusal.has_value()) continue;
+    ranks += c->world_size > 1;
+    EXPECT_EQ(result->state_sha256, reference->state_sha256) << Describe(*c);
+    EXPECT_TRUE(SameNumbers(result->losses, reference->losses));
+  }
+  std::printf(
+      "%lld larger budgets, %lld smaller ones, %lld notes of a floor; %lld "
+      "runs on several ranks\n",
+      static_cast<long long>(larger), static_cast<long long>(smaller),
+      static_cast<long long>(kept), static_cast<long long>(ranks));
+  EXPECT_GT(larger, 0);
+  EXPECT_GT(smaller, 0);
+  EXPECT_GT(kept, 0);
 }
 
 TEST(Budgets, GiveMemoryBackToTheSystem) {

@@ -1,5 +1,6 @@
 #include "cli/machine/gpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "device/cuda/runtime_api.h"
 #include "device/machines/machines.h"
 #include "run/gpu_kernels.h"
+#include "run/program/memory_follower.h"
 
 namespace castor::cli {
 namespace {
@@ -50,6 +52,13 @@ absl::Status MeasureBus(CudaDevice& device, FoundGpu* gpu) {
 void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options) {
   if (options->memory.device_bytes >= kUnlimitedBytes) {
     options->memory.device_bytes = gpu.memory.usable_bytes();
+    if (options->memory.follows_device) {
+      options->memory.device_bytes = std::min(
+          options->memory.device_bytes,
+          MemoryFollower::RoomFor({.free_bytes = gpu.memory.free_bytes,
+                                   .total_bytes = gpu.memory.total_bytes},
+                                  /*own_bytes=*/0));
+    }
   }
   options->memory.device_has_own_memory = true;
   options->gpu_sizes = gpu.sizes;

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "device/cuda/gpu.h"
 #include "run/gpu.h"
+#include "run/program/memory_follower.h"
 
 namespace castor::cli {
 namespace {
@@ -170,6 +171,9 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
   }
   if (!machine.gpu.has_value()) return absl::OkStatus();
   config->device.type = DeviceType::kCuda;
+  // The GPU's own is known.
+  config->device.memory = 0;
+  config->device.memory_dir.clear();
   const int64_t usable = UsableBytes(*machine.gpu, config->world_size());
   if (memory.device_memory < kUnlimitedBytes && memory.device_memory > usable) {
     return absl::InvalidArgumentError(
@@ -177,7 +181,21 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
                      " is more than the ", machine.gpu->name, " has room for, ",
                      MemoryOf(*machine.gpu).ToString()));
   }
+  if (memory.device_memory_floor > usable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "memory.device_memory_floor ", FormatBytes(memory.device_memory_floor),
+        " is more than the ", machine.gpu->name, " has room for, ",
+        MemoryOf(*machine.gpu).ToString()));
+  }
   memory.device_memory = std::min(memory.device_memory, usable);
+  if (memory.follows_device) {
+    const cuda::GpuMemory is = MemoryOf(*machine.gpu);
+    memory.device_memory = std::min(
+        memory.device_memory,
+        MemoryFollower::RoomFor(
+            {.free_bytes = is.free_bytes, .total_bytes = is.total_bytes},
+            /*own_bytes=*/0));
+  }
   return absl::OkStatus();
 }
 

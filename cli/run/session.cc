@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/machine/gpu.h"
+#include "cli/machine/host_card.h"
 #include "cli/run/kept_files.h"
 #include "cli/run/micro_batches.h"
 #include "models/families.h"
@@ -184,6 +185,8 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
   const MemoryConfig& memory = config.memory;
   options.memory = {.policy = memory.placement_policy,
                     .device_bytes = memory.device_memory,
+                    .follows_device = memory.follows_device,
+                    .device_floor_bytes = memory.device_memory_floor,
                     .host_bytes = memory.host_memory,
                     .pinned_bytes = memory.pinned_memory,
                     .chunk_bytes = memory.chunk_size,
@@ -295,6 +298,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   if (gpu.has_value()) {
     session->device_note_ = Describe(*gpu);
     RunOn(*gpu, session->config_.dtype(), &trainer);
+  }
+  if (session->config_.device.memory > 0) {
+    CASTOR_RETURN_IF_ERROR(
+        RunOnCard(session->config_, options.local_rank, &trainer));
   }
   if (options.machine.has_value()) {
     CASTOR_RETURN_IF_ERROR(

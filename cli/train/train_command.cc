@@ -14,6 +14,7 @@
 #include "base/signals.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "cli/machine/host_card.h"
 #include "cli/machine/placement.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
@@ -126,6 +127,13 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
       config->memory.device_memory >= kUnlimitedBytes) {
     CASTOR_ASSIGN_OR_RETURN(config->memory.device_memory,
                             CommonDeviceMemory(group, share.local_rank));
+  }
+  if (config->device.memory > 0 && group.world_size() > 1 &&
+      config->memory.follows_device) {
+    CASTOR_ASSIGN_OR_RETURN(
+        config->memory.device_memory,
+        LeastOfRanks(group, "room for a budget",
+                     RoomOnCard(config->device, share.local_rank)));
   }
   bool agreed = false;
   MemoryRequests requests;

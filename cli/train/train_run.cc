@@ -155,6 +155,7 @@ absl::Status TrainRun::Loop() {
     }
     if (std::isfinite(*loss)) checkpoints_.Prove();
     const int64_t step = trainer.step();
+    TellOfFollowing();
     TakeReports();
     progress_.TellForecast(trainer.training_forecast());
     progress_.Print(/*all=*/false);
@@ -184,6 +185,7 @@ absl::Status TrainRun::Loop() {
 
 absl::Status TrainRun::Resize() {
   Trainer& trainer = session_.trainer();
+  if (config_.memory.follows_device) return absl::OkStatus();
   const int64_t asked = trainer.requested_device_memory();
   if (asked == 0) return absl::OkStatus();
   const absl::Status set = trainer.SetDeviceMemory(asked);
@@ -196,18 +198,44 @@ absl::Status TrainRun::Resize() {
           ? ResizedLine(config_, trainer.admission().device_arena_bytes,
                         trainer.training_forecast(), report_.tokens_per_step)
           : std::string(set.message());
-  // The steps before it come first.
-  TakeReports();
-  progress_.Print(/*all=*/true);
-  if (first_) {
-    progress_.Say(set.ok() ? absl::StrCat("resized: ", line)
-                           : absl::StrCat("not resized: ", line));
-  }
-  FlushOutput();
+  TellOfBudget(absl::StrCat(set.ok() ? "resized: " : "not resized: ", line));
   report_.device_budget_bytes = trainer.admission().device_arena_bytes;
   report_.resizes += set.ok();
   requests_.Answer(asked, {.done = set.ok(), .line = line});
   return absl::OkStatus();
+}
+
+// The lines of the steps before it come first.
+void TrainRun::TellOfBudget(const std::string& line) {
+  TakeReports();
+  progress_.Print(/*all=*/true);
+  if (first_) progress_.Say(line);
+  FlushOutput();
+}
+
+void TrainRun::TellOfFollowing() {
+  if (!config_.memory.follows_device) return;
+  Trainer& trainer = session_.trainer();
+  const int64_t before = report_.device_budget_bytes;
+  const int64_t now = trainer.admission().device_arena_bytes;
+  if (now != before) {
+    // The peaks in the lines of steps are those in this budget, too.
+    report_.device_budget_bytes = now;
+    ++report_.resizes;
+    TellOfBudget(
+        absl::StrCat(now < before ? "shrunk: " : "grown: ",
+                     ResizedLine(config_, now, trainer.training_forecast(),
+                                 report_.tokens_per_step)));
+  }
+  if (const std::string note = trainer.TakeMemoryNote(); !note.empty()) {
+    TellOfBudget(absl::StrCat("note: ", note));
+  }
+  // Who asks for another budget is told at once, by the rank that is asked.
+  if (const int64_t asked = requests_.asked()->load(); asked != 0) {
+    const absl::Status refused = trainer.SetDeviceMemory(asked);
+    requests_.Answer(asked,
+                     {.done = false, .line = std::string(refused.message())});
+  }
 }
 
 // Whether what is there is still that of the last good step, since a step

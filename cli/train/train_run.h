@@ -60,6 +60,9 @@ class TrainRun {
   absl::Status Evaluate();
   // Gives the device's memory the size that castor resize asks for, if it does.
   absl::Status Resize();
+  // Tells of a budget that follows the device.
+  void TellOfFollowing();
+  void TellOfBudget(const std::string& line);
   absl::Status Saving(absl::FunctionRef<absl::Status()> save);
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
@@ -173,6 +174,23 @@ absl::Status RankGroup::Agree(absl::string_view key, const absl::Status& mine) {
   const bool same = std::count(all.begin(), all.end(), *bad) == world_size_;
   return same ? first
               : Annotate(absl::StrCat("rank ", bad - all.begin()), first);
+}
+
+absl::StatusOr<int64_t> LeastOfRanks(RankGroup& group, absl::string_view key,
+                                     const absl::StatusOr<int64_t>& mine) {
+  CASTOR_RETURN_IF_ERROR(group.Agree(key, mine.status()));
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                          group.Exchange(key, absl::StrCat(*mine)));
+  int64_t least = *mine;
+  for (const std::string& text : all) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(text, &number)) {
+      return absl::InternalError(
+          absl::StrCat("a rank's ", key, " cannot be read"));
+    }
+    least = std::min(least, number);
+  }
+  return least;
 }
 
 void RankGroup::Fail(const absl::Status& reason) {

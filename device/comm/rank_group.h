@@ -95,6 +95,11 @@ class RankGroup {
   absl::Status failure_;
 };
 
+// Returns the least of the ranks' numbers, on all of them; the first failure,
+// if one of them has none. As RankGroup::Agree and Exchange.
+absl::StatusOr<int64_t> LeastOfRanks(RankGroup& group, absl::string_view key,
+                                     const absl::StatusOr<int64_t>& mine);
+
 }  // namespace castor
 
 #endif  // CASTOR_DEVICE_COMM_RANK_GROUP_H_

@@ -11,12 +11,12 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
-#include "memory/plan/bus_limits.h"
 #include "run/config/config_names.h"
 #include "run/config/config_text.h"
 #include "run/config/config_values.h"
 #include "run/config/foreign/colossal.h"
 #include "run/config/foreign/deepspeed.h"
+#include "run/config/memory_settings.h"
 #include "run/config/other_names.h"
 #include "run/config/overrides.h"
 #include "run/config/parameter_groups.h"
@@ -28,7 +28,6 @@ namespace castor {
 namespace {
 
 using config_names::kBestMetrics;
-using config_names::kDevices;
 using config_names::kMissingGradients;
 using config_names::kOnNonFinites;
 using config_names::kOnSaveErrors;
@@ -36,34 +35,6 @@ using config_names::kOnSaveErrors;
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
-constexpr int64_t kMaxThreads = 4096;
-
-// One of the policies that a configuration may name. Who has read of another
-// one is told why it is not among them.
-void ReadPolicy(JsonReader& reader, absl::string_view key,
-                const PlacementPolicy** out) {
-  std::vector<absl::string_view> names;
-  int index = 0;
-  for (const PlacementPolicy& policy : Policies()) {
-    if (!policy.in_configurations) continue;
-    if (&policy == *out) index = static_cast<int>(names.size());
-    names.push_back(policy.name);
-  }
-  const Json* value = reader.Raw(key);
-  const PlacementPolicy* named =
-      value != nullptr && value->is_string()
-          ? FindPolicy(value->get_ref<const std::string&>())
-          : nullptr;
-  if (named != nullptr && !named->in_configurations) {
-    reader.FailExpected(
-        key, absl::StrCat("one of \"", absl::StrJoin(names, "\", \""),
-                          "\", as other policies are baselines for benchmarks "
-                          "and castor replay"));
-    return;
-  }
-  reader.Choice(key, names, &index);
-  *out = FindPolicy(names[index]);
-}
 
 void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
                     CheckpointConfig* checkpoint) {
@@ -152,46 +123,11 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
   }
 }
 
-void ReadDevice(JsonReader reader, DeviceConfig* device) {
-  ReadEnum(reader, "type", kDevices, &device->type);
-  reader.Int("threads", &device->threads, {.min = 1, .max = kMaxThreads});
-  reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = kMostBusGbps});
-  if (device->bus_gbps > 0 && device->bus_gbps < kLeastBusGbps) {
-    reader.FailExpected("bus_gbps",
-                        absl::StrCat("0 (as fast as memory is) or a speed in "
-                                     "GB/s from ",
-                                     kLeastBusGbps, " to ", kMostBusGbps));
-  }
-  reader.RefuseUnknownKeys();
-}
-
 void ReadNetwork(JsonReader reader, NetworkConfig* network) {
   reader.Double("timeout_seconds", &network->timeout_seconds,
                 {.min = 0.1, .max = 1e6});
   reader.Double("start_seconds", &network->start_seconds,
                 {.min = 0.1, .max = 1e6});
-  reader.RefuseUnknownKeys();
-}
-
-void ReadMemory(JsonReader reader, MemoryConfig* memory) {
-  ReadPolicy(reader, "placement_policy", &memory->placement_policy);
-  reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
-  reader.Bytes("host_memory", &memory->host_memory, Unlimited::kAllowed);
-  const Json* pinned_memory = reader.Raw("pinned_memory");
-  if (pinned_memory != nullptr && *pinned_memory != "auto") {
-    reader.Bytes("pinned_memory", &memory->pinned_memory);
-  }
-  const Json* chunk_size = reader.Raw("chunk_size");
-  if (chunk_size != nullptr && *chunk_size != "auto") {
-    reader.Bytes("chunk_size", &memory->chunk_size);
-  }
-  reader.Double("gpu_margin_mem_ratio", &memory->gpu_margin_mem_ratio,
-                {.min = 0, .max = 1});
-  reader.Int("warmup_steps", &memory->warmup_steps,
-             {.min = 1, .max = kMaxSteps});
-  reader.Bool("prefetch", &memory->prefetch);
-  ReadEnum(reader, "activation_checkpointing", kActivationCheckpointings,
-           &memory->activation_checkpointing);
   reader.RefuseUnknownKeys();
 }
 
@@ -346,7 +282,8 @@ void ReadOnNonFinite(JsonReader& root, Config* config) {
 
 // The keys that every training run has, whoever has the model. ReadBatch is
 // called before it.
-void ReadTraining(JsonReader& root, Config* config) {
+void ReadTraining(JsonReader& root, const std::string& base_dir,
+                  Config* config) {
   root.Int("seed", &config->seed, {.min = 0});
   root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
   ReadOptimizer(ObjectLike(root, "optimizer"), root.Has("gradient_clipping"),
@@ -355,8 +292,9 @@ void ReadTraining(JsonReader& root, Config* config) {
   ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
   CheckMasters(root, config->optimizer.rule->formats(), config->dtype());
   ReadOnNonFinite(root, config);
-  ReadDevice(ObjectLike(root, "device"), &config->device);
+  ReadDevice(ObjectLike(root, "device"), base_dir, &config->device);
   ReadMemory(ObjectLike(root, "memory"), &config->memory);
+  CheckFollowing(root, *config);
   ReadNetwork(root.Object("network"), &config->network);
 }
 
@@ -386,7 +324,7 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   if (!config->model.pretrained.empty()) {
     config->optimizer.lr = kDefaultTunedRate;
   }
-  ReadTraining(root, config);
+  ReadTraining(root, base_dir, config);
   root.Int("steps_per_print", &config->steps_per_print,
            {.min = 1, .max = kMaxSteps});
   CheckTogether(root, config);
@@ -511,7 +449,8 @@ absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
                     ReadBatch(root, world_size, /*required=*/false, config);
                     root.Int("steps", &config->steps,
                              {.min = 1, .max = kMaxSteps});
-                    ReadTraining(root, config);
+                    ReadTraining(root, /*base_dir=*/"", config);
+                    RefuseFollowing(root, *config);
                     ReadEnum(root, "missing_gradients", kMissingGradients,
                              &config->missing_gradients);
                     if (config->memory.activation_checkpointing !=

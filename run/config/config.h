@@ -152,6 +152,12 @@ struct DeviceConfig {
   // Each direction of the emulated bus, in 1e9 bytes per second. 0 or absent:
   // as fast as memory is.
   double bus_gbps = 0;
+  // What the emulated card of each rank has in all, in bytes. 0 or absent: as
+  // much as the machine.
+  int64_t memory = 0;
+  // The folder of these cards' users (device/host/emulated_card.h): that of a
+  // machine's rank n is its folder n. "" or absent: there are no others.
+  std::string memory_dir;
 
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
@@ -170,6 +176,11 @@ struct MemoryConfig {
   // device_memory is each rank's; host_memory and pinned_memory are a
   // machine's, whose ranks divide them equally.
   int64_t device_memory = kUnlimitedBytes;
+  // "device_memory": "follow": it becomes what others leave free of the device
+  // (run/program/memory_follower.h), no less than the floor, at any step's
+  // beginning. device_memory is unlimited then, until the device was looked at.
+  bool follows_device = false;
+  int64_t device_memory_floor = 0;
   int64_t host_memory = kUnlimitedBytes;
   int64_t pinned_memory = kUnlimitedBytes;  // "auto": what the model needs
   int64_t chunk_size = 0;  // bytes of payload; 0, absent or "auto": searched

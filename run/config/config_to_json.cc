@@ -60,20 +60,38 @@ Ordered SchedulerJson(const Schedule& scheduler) {
           {"params", scheduler.Params()}};
 }
 
+Ordered DeviceJson(const DeviceConfig& device) {
+  Ordered json = {{"type", Name(config_names::kDevices, device.type)},
+                  {"threads", device.threads == 0 ? Ordered(nullptr)
+                                                  : Ordered(device.threads)},
+                  {"bus_gbps", device.bus_gbps}};
+  // Checkpoints that are older than these keys do not have them.
+  if (device.memory > 0) json["memory"] = device.memory;
+  if (!device.memory_dir.empty()) json["memory_dir"] = device.memory_dir;
+  return json;
+}
+
 Ordered MemoryJson(const MemoryConfig& memory) {
-  return {{"placement_policy", std::string(memory.placement_policy->name)},
-          {"device_memory", Bytes(memory.device_memory)},
-          {"host_memory", Bytes(memory.host_memory)},
-          {"pinned_memory", memory.pinned_memory >= kUnlimitedBytes
-                                ? Ordered("auto")
-                                : Ordered(memory.pinned_memory)},
-          {"chunk_size", memory.chunk_size == 0 ? Ordered("auto")
-                                                : Ordered(memory.chunk_size)},
-          {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
-          {"warmup_steps", memory.warmup_steps},
-          {"prefetch", memory.prefetch},
-          {"activation_checkpointing",
-           Name(kActivationCheckpointings, memory.activation_checkpointing)}};
+  Ordered device_memory = Bytes(memory.device_memory);
+  if (memory.follows_device) device_memory = "follow";
+  Ordered json = {
+      {"placement_policy", std::string(memory.placement_policy->name)},
+      {"device_memory", std::move(device_memory)},
+      {"host_memory", Bytes(memory.host_memory)},
+      {"pinned_memory", memory.pinned_memory >= kUnlimitedBytes
+                            ? Ordered("auto")
+                            : Ordered(memory.pinned_memory)},
+      {"chunk_size",
+       memory.chunk_size == 0 ? Ordered("auto") : Ordered(memory.chunk_size)},
+      {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
+      {"warmup_steps", memory.warmup_steps},
+      {"prefetch", memory.prefetch},
+      {"activation_checkpointing",
+       Name(kActivationCheckpointings, memory.activation_checkpointing)}};
+  if (memory.device_memory_floor > 0) {
+    json["device_memory_floor"] = memory.device_memory_floor;
+  }
+  return json;
 }
 
 // A path may hold bytes that are no UTF-8; JSON has no way to write them.
@@ -103,11 +121,7 @@ void AddTraining(const Config& config, Ordered* out) {
                   {"loss_scale_window", config.fp16.loss_scale_window},
                   {"hysteresis", config.fp16.hysteresis},
                   {"min_loss_scale", config.fp16.min_loss_scale}};
-  json["device"] = {
-      {"type", Name(config_names::kDevices, config.device.type)},
-      {"threads", config.device.threads == 0 ? Ordered(nullptr)
-                                             : Ordered(config.device.threads)},
-      {"bus_gbps", config.device.bus_gbps}};
+  json["device"] = DeviceJson(config.device);
   json["memory"] = MemoryJson(config.memory);
   json["network"] = {{"timeout_seconds", config.network.timeout_seconds},
                      {"start_seconds", config.network.start_seconds}};

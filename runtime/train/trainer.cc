@@ -202,7 +202,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const int64_t rank = options_.ranks.rank;
   // A row for each rank: its losses, where nothing is trained each with a count
   // of correct tokens (-1: none), the two halves of the device budget that it
-  // is asked for, or 0, and of its learning rate, how long its latest step
+  // has room for or is asked for, or 0, and of its learning rate, how long its
+  // latest step
   // took, if that was of this plan, and why it wants to stop, or 0.
   const int64_t each = shape.training ? 1 : 2;
   const int64_t row = each * shape.micro_batches + 6;
@@ -235,7 +236,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
           own[row - 2] = static_cast<float>(untold_.seconds);
         }
         untold_ = {};
-        const int64_t budget = DeviceMemoryRequest();
+        CASTOR_ASSIGN_OR_RETURN(const int64_t budget, BudgetToTell());
         std::memcpy(&own[row - 6], &budget, sizeof(budget));
         std::memcpy(&own[row - 4], &rate, sizeof(rate));
         own[row - 1] = static_cast<float>(StopRequested());
@@ -319,6 +320,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   CASTOR_RETURN_IF_ERROR(failure_);
   CASTOR_RETURN_IF_ERROR(SettleOutcome());
   CASTOR_RETURN_IF_ERROR(cannot_go_on_);
+  CASTOR_RETURN_IF_ERROR(FollowDevice());
   StepShape shape = options_.shape;
   shape.batch = batch;
   shape.length = length;

@@ -47,6 +47,7 @@
 #include "run/optim/skip_rule.h"
 #include "run/program/admission.h"
 #include "run/program/forecast.h"
+#include "run/program/memory_follower.h"
 #include "run/program/step_planner.h"
 #include "run/program/step_program.h"
 #include "run/program/timeline.h"
@@ -146,12 +147,18 @@ class Trainer final : public ObservedRun {
   // ResourceExhausted: that is too little, and `refusal` (may be null) has the
   // least that would do, or the machine has not as much. InvalidArgument: no
   // such number, or ranks ask for different ones. Unimplemented: the device has
-  // the memory that it was opened with. The run is as it was then, and goes on.
+  // the memory that it was opened with, or the budget follows what the device
+  // has free. The run is as it was then, and goes on.
   absl::Status SetDeviceMemory(int64_t bytes, Refusal* refusal = nullptr);
   // What TrainerOptions::device_memory_request was set to, with several ranks
   // the least of any of them by the time when the latest step's losses were
-  // queued, or 0. The same answer on all ranks.
+  // queued, or 0. The same answer on all ranks. (Where the budget follows what
+  // the device has free, nothing else is requested of it.)
   int64_t requested_device_memory() const;
+  // What a run whose budget follows what the device has free has to say of
+  // that, since the last call that told of something; else empty. The same on
+  // all ranks.
+  std::string TakeMemoryNote() { return std::exchange(memory_note_, {}); }
 
   // Waits until all work is over. Once a step has failed midway, this and every
   // later call return that failure: what it left behind is neither trained on
@@ -246,7 +253,15 @@ class Trainer final : public ObservedRun {
   RunBudgets FindBudgets(const Program& training) const;
   // What is known before there is a plan. A budget without a limit becomes one.
   AdmissionReport ReportOf(const RunBudgets& budgets);
-  // What SetDeviceMemory does, but for agreements of ranks; the budget and the
+  // SetDeviceMemory, once all ranks have the same bytes.
+  absl::Status ChangeDeviceMemory(int64_t bytes, Refusal* refusal);
+  // Gives the budget the size that the device's memory has room for, where it
+  // follows that.
+  absl::Status FollowDevice();
+  // What the device has room for, by this rank; where nothing follows that, the
+  // budget that is asked for, or 0.
+  absl::StatusOr<int64_t> BudgetToTell();
+  // What changing the budget does; the budget and the
   // plan of training are new, or nothing is.
   absl::Status PlanFor(int64_t bytes, Program& training, Refusal* refusal);
   absl::Status GrowArena(int64_t bytes);
@@ -400,6 +415,13 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
+  // Of a budget that follows the device: the most that it comes to, the least
+  // that was found to do, and what is to be told.
+  MemoryFollower follower_;
+  int64_t most_device_bytes_ = 0;
+  int64_t least_device_bytes_ = 0;
+  bool told_least_ = false;
+  std::string memory_note_;
   bool speculates_ = false;  // the step at hand
   std::optional<SkipRule> skips_;
   bool outcome_pending_ = false;  // of the step that was issued last

@@ -1,4 +1,5 @@
 // What a trainer plans, and for which budget.
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -89,12 +90,24 @@ int64_t Trainer::DeviceMemoryRequest() const {
              : options_.device_memory_request->load();
 }
 
+absl::StatusOr<int64_t> Trainer::BudgetToTell() {
+  if (!options_.memory.follows_device) return DeviceMemoryRequest();
+  CASTOR_ASSIGN_OR_RETURN(const DeviceRoom card, device_->Room());
+  return MemoryFollower::RoomFor(card, device_->memory_bytes());
+}
+
 int64_t Trainer::requested_device_memory() const {
+  if (options_.memory.follows_device) return 0;
   return communicator_ == nullptr ? DeviceMemoryRequest() : memory_agreed_;
 }
 
 absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal) {
   CASTOR_RETURN_IF_ERROR(CheckInitialized("another budget"));
+  if (options_.memory.follows_device) {
+    return absl::UnimplementedError(
+        "the budget follows what the device has free (memory.device_memory "
+        "\"follow\"), and is no other");
+  }
   CASTOR_RETURN_IF_ERROR(Drain());
   if (communicator_ != nullptr) {
     int64_t asked[] = {bytes, -bytes};
@@ -112,6 +125,61 @@ absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal) {
         bytes < 0 ? "a device budget of negative bytes"
                   : "another device budget in a run that does not train");
   }
+  return ChangeDeviceMemory(bytes, refusal);
+}
+
+absl::Status Trainer::FollowDevice() {
+  if (!options_.memory.follows_device) return absl::OkStatus();
+  int64_t room = memory_agreed_;
+  if (communicator_ == nullptr) {
+    const absl::StatusOr<int64_t> own = BudgetToTell();
+    failure_.Update(own.status());
+    CASTOR_RETURN_IF_ERROR(failure_);
+    room = *own;
+  }
+  if (room == 0) return absl::OkStatus();  // ranks have told nothing yet
+  const int64_t floor = options_.memory.device_floor_bytes;
+  const int64_t least =
+      std::min(most_device_bytes_,
+               std::max({floor, admission_.smallest_device_budget_bytes,
+                         least_device_bytes_}));
+  const std::optional<int64_t> wanted = follower_.Look(
+      room, options_.memory.device_bytes, least, most_device_bytes_);
+  if (wanted.has_value()) {
+    CASTOR_RETURN_IF_ERROR(Drain());
+    Refusal refusal;
+    absl::Status changed = ChangeDeviceMemory(*wanted, &refusal);
+    if (absl::IsResourceExhausted(changed)) {
+      // It takes more than bounds say.
+      const int64_t enough = refusal.smallest_device_budget_bytes;
+      follower_.Refused();
+      if (enough <= *wanted || enough >= kUnlimitedBytes) {
+        memory_note_ = absl::StrCat("the device's memory stays as it is: ",
+                                    changed.message());
+        return absl::OkStatus();
+      }
+      least_device_bytes_ = enough;
+      return absl::OkStatus();
+    }
+    CASTOR_RETURN_IF_ERROR(changed);
+    follower_.Changed();
+  }
+  if (room >= least) {
+    told_least_ = false;
+  } else if (!std::exchange(told_least_, true)) {
+    memory_note_ =
+        absl::StrCat("the device's memory stays at ", FormatBytes(least), " (",
+                     least, " bytes), ",
+                     least == floor  ? "memory.device_memory_floor"
+                     : least < floor ? "all that this run takes, which is less "
+                                       "than memory.device_memory_floor"
+                                     : "the least that this run takes",
+                     ": others leave room for ", FormatBytes(room));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, Refusal* refusal) {
   // A device that cannot be resized says so here, before anything changes.
   CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
   const int64_t start_ns = device_->NowNs();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/blocks/kept_blocks.h"
@@ -65,6 +66,15 @@ absl::Status CheckRanksOf(const TrainerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFollows(Device& device) {
+  const absl::Status resized = device.Resize(device.memory_bytes());
+  if (absl::IsUnimplemented(resized)) {
+    return absl::FailedPreconditionError(resized.message());
+  }
+  CASTOR_RETURN_IF_ERROR(resized);
+  return device.Room().status();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
@@ -105,7 +115,13 @@ int64_t Trainer::HostBytesOf(const StepShape& shape) const {
 }
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
-  gpu_margin_mem_ratio_ = options_.memory.gpu_margin_mem_ratio;
+  MemoryOptions& memory = options_.memory;
+  gpu_margin_mem_ratio_ = memory.gpu_margin_mem_ratio;
+  if (memory.follows_device) {
+    // Where the device has not as much it says so.
+    memory.device_bytes =
+        std::max(memory.device_bytes, memory.device_floor_bytes);
+  }
   engine_->set_kept_blocks(FirstKeptBlocks());
   const bool scales = engine_->dtype() == DType::kFloat16;
   if (scales) options_.optimizer.skips_not_finite = true;
@@ -178,6 +194,11 @@ AdmissionReport Trainer::ReportOf(const RunBudgets& budgets) {
   if (memory.device_bytes >= kUnlimitedBytes) {
     memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
     memory.device_bytes = budgets.unlimited();
+  }
+  most_device_bytes_ = budgets.unlimited();
+  if (memory.follows_device) {
+    // What nobody needs is the others'.
+    memory.device_bytes = std::min(memory.device_bytes, most_device_bytes_);
   }
   report.device_arena_bytes = memory.device_bytes;
   return report;
@@ -309,6 +330,10 @@ absl::Status Trainer::OpenDevice() {
   device_ = managed_.device();
   host_ = managed_.host();
   arena_ = managed_.arena();
+  if (memory.follows_device) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("memory.device_memory \"follow\"", CheckFollows(*device_)));
+  }
   pinned_note_ = host_->pinned_note();
   if (pinned_note_.empty() && memory.pinned_bytes > 0 &&
       memory.pinned_bytes < pinned) {

@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/cli/cli_test_base.h"
@@ -89,6 +92,92 @@ TEST_P(Resized, ARunGoesOnToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Resized, ::testing::Values(0, 2));
+
+// "follow": the run has what others leave of the emulated card.
+TEST_P(Resized, ARunFollowsWhatOthersLeaveToTheSameBits) {
+  const int ranks = GetParam();
+  Json config = SmallConfig();
+  config["checkpoint"] = {{"dir", "out"}};
+  config["steps"] = 100000;
+  WriteConfig(config);
+  const Json plan =
+      Json::parse(Castor({"plan", "run.json", "--json", "--world-size",
+                          std::to_string(std::max(1, ranks))})
+                      .out,
+                  nullptr, false);
+  const int64_t all = plan["unmanaged_device_bytes"];
+  const int64_t least = plan["smallest_device_budget_bytes"];
+  const int64_t some = all - (all - least) / 4;
+  const int64_t floor = least + (all - least) / 4;
+  // A sixteenth of the card stays free.
+  const int64_t card = 16 * all;
+  config["device"]["memory"] = card;
+  config["device"]["memory_dir"] = "card";
+  config["memory"] = {{"device_memory", "follow"},
+                      {"device_memory_floor", floor}};
+  WriteConfig(config);
+  // The ranks' cards are folders; that of the last one is crowded.
+  const std::string another =
+      Path("card/" + std::to_string(ranks == 0 ? 0 : ranks - 1) + "/another");
+  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+                        directory(), ranks);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 3/")) << process.Wait().err;
+  const auto take = [&](int64_t bytes) {
+    std::ofstream(another, std::ios::app).flush();
+    std::filesystem::resize_file(another, bytes);
+  };
+  const auto is = [](int64_t bytes) {
+    return "(" + std::to_string(bytes) + " bytes), predicted peak ";
+  };
+  take(card - all - some);
+  ASSERT_TRUE(process.WaitForOutput(is(some)));
+  take(card);
+  ASSERT_TRUE(process.WaitForOutput(is(floor)));
+  ASSERT_TRUE(
+      process.WaitForOutput("memory.device_memory_floor: others leave "
+                            "room for "));
+  std::filesystem::remove(another);
+  ASSERT_TRUE(process.WaitForOutput("grown: device memory "));
+  ASSERT_TRUE(process.WaitForOutput(is(all)));
+  const pid_t pid = ranks == 0 ? process.pid() : process.RankPids().at(1);
+  const ProcessResult resized = Resize(pid, "2MiB");
+  ExpectUserError(resized);
+  EXPECT_THAT(resized.err, HasSubstr("\"follow\""));
+  if (ranks == 0) {
+    process.Signal(SIGINT);
+  } else {
+    kill(pid, SIGINT);
+  }
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err << result.out;
+  const Json summary = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_EQ(summary["resizes"], 3);
+  EXPECT_FALSE(std::filesystem::exists(Path("card/0/another")));
+  EXPECT_TRUE(std::filesystem::is_empty(Path("card/0")));
+
+  std::filesystem::remove_all(Path("out"));
+  config["steps"] = summary["steps"];
+  config["device"].erase("memory");
+  config["device"].erase("memory_dir");
+  config["memory"] = {{"device_memory", "unlimited"}};
+  const Json whole = Summary(ranks, config);
+  EXPECT_EQ(summary["parameters_sha256"], whole["parameters_sha256"]);
+}
+
+TEST_F(CliTest, RefusesAFloorThatTheCardDoesNotHave) {
+  Json config = SmallConfig();
+  config["device"]["memory"] = "8MiB";
+  config["device"]["memory_dir"] = "card";
+  config["memory"] = {{"device_memory", "follow"},
+                      {"device_memory_floor", "7MiB"}};
+  WriteConfig(config);
+  std::filesystem::create_directories(Path("card/0"));
+  std::ofstream(Path("card/0/another")).flush();
+  std::filesystem::resize_file(Path("card/0/another"), 8 << 20);
+  const ProcessResult result = Castor({"train", "run.json"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, HasSubstr("of the emulated card's 8.00 MiB"));
+}
 
 TEST_F(CliTest, ResizeSaysWhatIsWrongWithItsArguments) {
   for (const auto& [args, words] :

@@ -374,6 +374,10 @@ class Searcher {
       if (bytes >= best.device_peak_bytes) continue;
       Candidate& trial = trials.emplace_back(best.candidate);
       AddSetting(absl::StrCat("memory.device_memory=", bytes), &trial);
+      // It follows nothing then.
+      if (candidates_.asked.memory.device_memory_floor > 0) {
+        AddSetting("memory.device_memory_floor=null", &trial);
+      }
     }
     std::vector<absl::StatusOr<FoundPlan>> plans(
         trials.size(), absl::StatusOr<FoundPlan>(absl::CancelledError()));

@@ -79,6 +79,8 @@ absl::Status Write(const PlanArguments& arguments, const FoundRow& best) {
   CASTOR_ASSIGN_OR_RETURN(PlannedRun run, ReadRun(its));
   Config config = run.asked;
   config.device.type = run.config.device.type;
+  config.device.memory = run.config.device.memory;
+  config.device.memory_dir = run.config.device.memory_dir;
   config.memory.device_memory = run.config.memory.device_memory;
   if (run.config.memory.host_memory < kUnlimitedBytes) {
     config.memory.host_memory =
