@@ -467,9 +467,10 @@ TEST_F(CudaDeviceTest, ResizesByPiecesOfVirtualMemory) {
   Open({.memory_bytes = 40 * kMiB}, {.memory_bytes = 64 * kMiB});
   std::byte* const memory = device_->memory();
   const auto free_bytes = [&] {
-    int64_t free = 0, total = 0;
-    EXPECT_TRUE(api_->MemoryInfo(&free, &total).ok());
-    return free;
+    const absl::StatusOr<DeviceRoom> room = device_->Room();
+    EXPECT_TRUE(room.ok()) << room.status();
+    EXPECT_EQ(room->total_bytes, 64 * kMiB);
+    return room->free_bytes;
   };
   EXPECT_EQ(free_bytes(), 24 * kMiB);
   std::vector<char> sent(20 * kMiB), got(20 * kMiB);
