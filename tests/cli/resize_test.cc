@@ -30,6 +30,18 @@ class Resized : public CliTest, public ::testing::WithParamInterface<int> {
                      elsewhere_.path());
   }
 
+  // Interrupts the run at one of its processes, and waits for its end.
+  static ProcessResult Interrupt(CastorProcess& process, pid_t pid) {
+    if (GetParam() == 0) {
+      process.Signal(SIGINT);
+    } else {
+      kill(pid, SIGINT);
+    }
+    ProcessResult result = process.Wait();
+    EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err << result.out;
+    return result;
+  }
+
   const TemporaryDirectory elsewhere_;
   // A socket's path has to be short.
   const int short_paths_ = setenv("TEST_TMPDIR", "/tmp", /*overwrite=*/1);
@@ -68,13 +80,7 @@ TEST_P(Resized, ARunGoesOnToTheSameBits) {
   }
   // Steps go on with it.
   ASSERT_TRUE(process.WaitForOutput("resized: device memory 8.00 MiB"));
-  if (ranks == 0) {
-    process.Signal(SIGINT);
-  } else {
-    kill(pid, SIGINT);
-  }
-  const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err << result.out;
+  const ProcessResult result = Interrupt(process, pid);
   EXPECT_THAT(result.out, HasSubstr("not resized: this run does not fit"));
   EXPECT_THAT(Resize(pid, "1MiB").err,
               HasSubstr("no castor train of this user listens as process"));
@@ -143,13 +149,7 @@ TEST_P(Resized, ARunFollowsWhatOthersLeaveToTheSameBits) {
   const ProcessResult resized = Resize(pid, "2MiB");
   ExpectUserError(resized);
   EXPECT_THAT(resized.err, HasSubstr("\"follow\""));
-  if (ranks == 0) {
-    process.Signal(SIGINT);
-  } else {
-    kill(pid, SIGINT);
-  }
-  const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err << result.out;
+  Interrupt(process, pid);
   const Json summary = Json::parse(ReadFile(Path("summary.json")));
   EXPECT_EQ(summary["resizes"], 3);
   EXPECT_FALSE(std::filesystem::exists(Path("card/0/another")));
