@@ -259,6 +259,10 @@ class Record {
                    "is a list, and model.head "
                    "\"sequence_classification\" wants one label");
     }
+    if (label->is_boolean()) {
+      out_.labels = {label->get<bool>() ? 1 : 0};
+      return absl::OkStatus();
+    }
     CASTOR_ASSIGN_OR_RETURN(const int32_t value,
                             Integer(known, *label, 0, rules_.labels));
     out_.labels = {value};

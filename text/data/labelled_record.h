@@ -11,7 +11,8 @@
 // end of the longer one until both fit (its strategy "longest_first").
 // token_type_ids say the segments; of texts the tokenizer says them.
 //
-// A sequence's "label" is that of its first token, and no other one has any.
+// A sequence's "label" is that of its first token, and no other one has any; true
+// is 1 and false 0.
 // "labels" are the tokens' own: those of a token classifier, or the words at
 // the places that were masked. Texts for a model that says masked words need
 // none: the label of each of their tokens is the token itself, for

@@ -64,6 +64,8 @@ TEST(LabelledRecord, PairsHaveTwoSegmentsAndALabelAtTheirFirstToken) {
       Read(rules, R"({"text": "a", "text_pair": "bc", "labels": 0})");
   EXPECT_THAT(two.ids, ElementsAre(1, 10, 2, kV + 11, kV + 12, kV + 2));
   EXPECT_THAT(two.labels, ElementsAre(0, -100, -100, -100, -100, -100));
+  EXPECT_EQ(Read(rules, R"({"text": "a", "label": true})").labels[0], 1);
+  EXPECT_EQ(Read(rules, R"({"text": "a", "label": false})").labels[0], 0);
 }
 
 // What `tokenizers` does with 10 tokens, 3 of which are its own: 7 are left.
