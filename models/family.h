@@ -50,8 +50,6 @@ struct FamilyRow {
   // model, which a smaller vocabulary does not have.
   std::vector<absl::string_view> special_tokens = {"bos_token_id",
                                                    "eos_token_id"};
-  // Whether all that its models do has kernels for GPUs.
-  bool on_gpus = true;
 };
 
 class Family {
@@ -61,7 +59,6 @@ class Family {
   virtual ~Family() = default;
 
   absl::string_view name() const { return row_.name; }
-  bool on_gpus() const { return row_.on_gpus; }
 
   // --- Castor's configuration.
   // Reads and checks the family's keys; errors go into the reader's report.

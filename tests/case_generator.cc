@@ -281,14 +281,6 @@ void SetType(DType dtype, TrainingCase* c) {
   }
 }
 
-TrainingCase RandomModelOn(
-    const std::function<TrainingCase(TrainingCase)>& place, uint64_t seed) {
-  TrainingCase c = place(RandomModel(seed));
-  const bool runs = c.options.gpu_sizes == nullptr ||
-                    models::FamilyOf(ModelConfigOf(c)).on_gpus();
-  return runs ? c : place(RandomModel(seed, models::Families()[0]));
-}
-
 TrainingCase RandomGeneration(uint64_t seed) {
   Random random(seed, HashName("generation", 10));
   TrainingCase c = RandomModel(seed);

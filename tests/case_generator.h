@@ -26,11 +26,6 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 // have then becomes AdamW's default.
 void SetType(DType dtype, TrainingCase* c);
 
-// RandomModel, put where `place` puts it. Where that is a GPU, of a family that
-// runs on one.
-TrainingCase RandomModelOn(
-    const std::function<TrainingCase(TrainingCase)>& place, uint64_t seed);
-
 // A model that generates instead: it reads a prompt, and then token after token
 // through a key-value cache.
 TrainingCase RandomGeneration(uint64_t seed);

@@ -5,7 +5,9 @@
 // losses are the host's but for rounding. (Random cases: promises_test.)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +16,9 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/sizes.h"
 #include "kernels/testing/guarded_buffer.h"
+#include "models/families.h"
+#include "tests/random.h"
+#include "tests/random_architecture.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
@@ -114,6 +119,42 @@ TEST(EmulatedGpu, TakesTheBytesThatAnyBuildPlans) {
     ASSERT_TRUE(host.ok()) << host.status();
     EXPECT_NE(host->admission.unmanaged_device_bytes,
               of_table.unmanaged_device_bytes);
+  }
+}
+
+// Padded and packed sequences that see whole documents, segments, and a head
+// with a bias: for words, for a sequence's label and for labels of tokens.
+TEST(EmulatedGpu, TrainsEncodersAsTheHostDoes) {
+  uint64_t seed = 0;
+  for (const char* family : {"bert", "roberta"}) {
+    for (const char* head :
+         {"masked_lm", "sequence_classification", "token_classification"}) {
+      Random random(++seed);
+      TrainingCase c = Small(FindPolicy("auto"), DType::kFloat32);
+      c.architecture =
+          WithKey(RandomArchitecture(*models::FindFamily(family), random),
+                  "head", head);
+      c.options.shape = {
+          .batch = 2,
+          .length = std::min<int64_t>(15, c.architecture->positions()),
+          .micro_batches = 2,
+          .documents = true};
+      const auto host = RunTraining(c);
+      ASSERT_TRUE(host.ok()) << host.status();
+      c = OnTestMachine(std::move(c));
+      const auto gpu = RunTraining(c);
+      ASSERT_TRUE(gpu.ok()) << gpu.status();
+      ASSERT_EQ(gpu->losses.size(), host->losses.size());
+      for (size_t i = 0; i < host->losses.size(); ++i) {
+        EXPECT_NEAR(gpu->losses[i], host->losses[i], 2e-5) << family << head;
+      }
+      c.options.memory.device_bytes =
+          gpu->admission.smallest_device_budget_bytes;
+      const auto least = RunTraining(c);
+      ASSERT_TRUE(least.ok()) << least.status();
+      ASSERT_FALSE(least->refusal.has_value()) << least->refusal_message;
+      EXPECT_EQ(least->state_sha256, gpu->state_sha256);
+    }
   }
 }
 

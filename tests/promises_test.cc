@@ -347,7 +347,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
         (i / kGroups - GetParam()) % kModelsPerGeneration == 0;
     const TrainingCase model = generates
                                    ? OnTestMachine(RandomGeneration(model_seed))
-                                   : RandomModelOn(OnTestMachine, model_seed);
+                                   : OnTestMachine(RandomModel(model_seed));
     SetCurrentCase(name + Describe(model));
     auto reference = RunTraining(model);
     ASSERT_TRUE(reference.ok()) << reference.status() << "\n"
@@ -446,7 +446,7 @@ TEST(Speculation, GivesTheSameBits) {
     // The seed is this kind's in either case.
     ++seed;
     if (has_ranks && IsShare() && !(kind.commits && kind.repeats)) continue;
-    TrainingCase model = RandomModelOn(OnTestMachine, MixKey(98, seed));
+    TrainingCase model = OnTestMachine(RandomModel(MixKey(98, seed)));
     model.dtype = kind.loss_scale > 0 ? DType::kFloat16 : DType::kFloat32;
     model.frozen.clear();
     model.steps = 8;
@@ -526,7 +526,7 @@ TEST(DeviceSums, GiveTheSameBits) {
       if (!has_ranks && (clipping == 0 || dtype == DType::kFloat16)) continue;
       ++seed;
       if (has_ranks && IsShare() && seed != kOfShare) continue;
-      TrainingCase model = RandomModelOn(OnTestMachine, MixKey(77, seed));
+      TrainingCase model = OnTestMachine(RandomModel(MixKey(77, seed)));
       SetType(dtype, &model);
       model.frozen.clear();
       model.steps = 6;

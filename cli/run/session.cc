@@ -216,14 +216,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
       if (options.say) options.say(absl::StrCat("note: ", note));
     }
   }
-  if (config.device.type == DeviceType::kCuda &&
-      !models::FamilyOf(config.model).on_gpus()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "device.type: models of type \"", config.model.type,
-        "\" are trained on the host alone yet: their attention over padded "
-        "sequences has no kernel for GPUs. Say \"device\": {\"type\": "
-        "\"host\"}"));
-  }
   if (options.generation.has_value() &&
       config.model.architecture->task() != ModelTask::kNextToken) {
     return absl::InvalidArgumentError(absl::StrCat(

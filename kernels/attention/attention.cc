@@ -83,17 +83,6 @@ absl::Status CheckAttentionOfDocuments(const AttentionShape& shape) {
       "or admits all keys"));
 }
 
-absl::Status CheckAttentionOfDocumentsOnGpu(const AttentionShape& shape) {
-  // A single position sees itself alone, whatever the mask.
-  if (shape.Filled().mask.after == 0 || shape.positions <= 1) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "attention of all positions of a document with each other has no kernel "
-      "for GPUs yet: padded and packed rows of encoders are computed on the "
-      "host");
-}
-
 namespace {
 
 absl::Status CheckArgs(const AttentionShape& shape,

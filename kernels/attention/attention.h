@@ -89,8 +89,6 @@ absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape);
 // InvalidArgument: a mask that is neither causal nor All, or not as many keys,
 // and room for keys, as queries.
 absl::Status CheckAttentionOfDocuments(const AttentionShape& shape);
-// Checks further limits of a GPU. InvalidArgument: a mask that is not causal.
-absl::Status CheckAttentionOfDocumentsOnGpu(const AttentionShape& shape);
 
 struct AttentionForwardArgs {
   AttentionShape shape;

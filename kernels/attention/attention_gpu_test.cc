@@ -225,18 +225,25 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostWithinDocuments) {
     std::vector<int64_t> lengths;
     int64_t batch, heads, kv_heads, head_size, window;
     float softcap = 0, dropout = 0;
+    bool causal = true;
   };
   uint64_t seed = 400;
   for (DType dtype : kAllTypes) {
+    int64_t cases = static_cast<int64_t>(dtype);
     for (const Case& c :
          {Case{{1}, 2, 1, 1, 16, 0}, Case{{3, 1, 5, 1}, 3, 6, 2, 16, 0},
           Case{{64, 32, 34}, 1, 2, 1, 8, 0, 0, 0.2f},
           Case{{31, 70, 1, 98}, 1, 1, 1, 64, 0},
           Case{{130, 5, 65}, 1, 2, 1, 24, 40, 2},
           Case{{20, 17, 30}, 2, 2, 1, 80, 0, 0, 0.2f},
-          Case{{40, 33}, 1, 1, 1, 256, 0}}) {
+          Case{{40, 33}, 1, 1, 1, 256, 0},
+          Case{{3, 1, 5, 1}, 3, 6, 2, 16, 0, 0, 0, false},
+          Case{{64, 32, 34}, 1, 2, 1, 8, 0, 2, 0, false},
+          Case{{31, 70, 1, 98}, 1, 1, 1, 64, 0, 0, 0.2f, false},
+          Case{{40, 90}, 1, 1, 1, 256, 0, 0, 0.2f, false}}) {
       ++seed;
-      if (TestDevice::Get()->interpreted() && (seed + seed / 3) % 3 != 0) {
+      if (TestDevice::Get()->interpreted() &&
+          ++cases % std::ssize(kAllTypes) != 0) {
         continue;  // each case in one type
       }
       int64_t positions = 0;
@@ -244,7 +251,8 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostWithinDocuments) {
       AttentionShape shape = ShapeOf(c.batch, positions, c.heads, c.head_size);
       shape.kv_heads = c.kv_heads;
       shape.dtype = dtype;
-      shape.mask = AttentionMask::Causal(c.window);
+      shape.mask =
+          c.causal ? AttentionMask::Causal(c.window) : AttentionMask::All();
       shape.softcap = c.softcap;
       shape.dropout = c.dropout;
       shape.key = {17, seed};
@@ -263,9 +271,13 @@ TEST_F(AttentionOnGpu, OrdersOfThreadsDoNotShowInDocuments) {
     AttentionShape shape = ShapeOf(1, 290, 2, 16);
     shape.kv_heads = 1;
     shape.dtype = dtype;
-    ExpectOneResult(
-        shape,
-        {.seed = 12, .documents = DocumentsOfLengths(1, {10, 150, 33, 97})});
+    for (const bool causal : {true, false}) {
+      if (causal && TestDevice::Get()->interpreted()) continue;
+      shape.mask = causal ? AttentionMask::Causal() : AttentionMask::All();
+      ExpectOneResult(
+          shape,
+          {.seed = 12, .documents = DocumentsOfLengths(1, {10, 150, 33, 97})});
+    }
   }
 }
 
@@ -273,15 +285,20 @@ TEST_F(AttentionOnGpu, DoesNotTouchTilesOfOtherDocuments) {
   for (DType dtype : kAllTypes) {
     AttentionShape shape = ShapeOf(1, 384, 1, 8);
     shape.dtype = dtype;
-    Trial trial(shape, {.documents = DocumentsOfLengths(1, {128, 256})});
-    trial.x.Set(1, 0, 0, kNan);
-    trial.x.Set(2, 0, 0, kNan);
-    ASSERT_TRUE(trial.RunOnDevice().ok());
-    EXPECT_TRUE(std::isnan(trial.out[0]));
-    for (int64_t row = 128; row < 384; ++row) {
-      ASSERT_TRUE(std::isfinite(trial.out[row * 8])) << row;
-      for (int part = 0; part < 3; ++part) {
-        ASSERT_TRUE(std::isfinite(trial.dx.Get(part, row, 0))) << row;
+    for (const bool causal : {true, false}) {
+      if (causal && TestDevice::Get()->interpreted()) continue;
+      shape.mask = causal ? AttentionMask::Causal() : AttentionMask::All();
+      Trial trial(shape, {.documents = DocumentsOfLengths(1, {128, 256})});
+      trial.x.Set(1, 0, 0, kNan);
+      trial.x.Set(2, 0, 0, kNan);
+      ASSERT_TRUE(trial.RunOnDevice().ok());
+      EXPECT_TRUE(std::isnan(trial.out[0]));
+      EXPECT_TRUE(causal || std::isnan(trial.out[127 * 8]));
+      for (int64_t row = 128; row < 384; ++row) {
+        ASSERT_TRUE(std::isfinite(trial.out[row * 8])) << row;
+        for (int part = 0; part < 3; ++part) {
+          ASSERT_TRUE(std::isfinite(trial.dx.Get(part, row, 0))) << row;
+        }
       }
     }
   }

@@ -146,9 +146,6 @@ absl::Status Delta(const ExecContext& context,
 
 absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
-  if (documents != nullptr) {
-    CASTOR_RETURN_IF_ERROR(CheckAttentionOfDocumentsOnGpu(shape));
-  }
   if (shape.heads == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
     if (cuda::AttentionInRanges(shape.Filled())) {
@@ -163,9 +160,6 @@ absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
 
 absl::Status AttentionBackwardArgs::RunOnGpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
-  if (documents != nullptr) {
-    CASTOR_RETURN_IF_ERROR(CheckAttentionOfDocumentsOnGpu(shape));
-  }
   const AttentionShape filled = shape.Filled();
   if (filled.heads == 0 || filled.keys == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {

@@ -23,7 +23,7 @@ struct AttentionForwardProgram {
     AttentionScores s;
     float part[kAttentionTile][kParts];
     float max[kAttentionTile], sum[kAttentionTile], rescale[kAttentionTile];
-    int first[kAttentionTile];  // the places where queries' documents begin
+    SeenKeys<int> seen[kAttentionTile];
   };
 
   AttentionOperands<float> of;
@@ -48,9 +48,7 @@ struct AttentionForwardProgram {
       if (t >= kAttentionTile) return;
       shared.max[t] = MinusInfinity();
       shared.sum[t] = 0.0f;
-      const DocumentRange* const documents = of.BandOf(bh).documents;
-      const bool has = documents != nullptr && begin + t < of.band.queries;
-      shared.first[t] = has ? documents[begin + t].begin : 0;
+      shared.seen[t] = SeenBy(of.BandOf(bh), begin + t);
     });
     for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
       CASTOR_UNROLL
@@ -63,7 +61,7 @@ struct AttentionForwardProgram {
         block.Each([&](int t) {
           AddRowProducts(t, of.head_size, slice, shared.q, shared.kv,
                          scores[t]);
-          if (slice == kSlices - 1) Scores(t, begin, key, scores[t], shared);
+          if (slice == kSlices - 1) Scores(t, key, scores[t], shared);
         });
       }
       block.Each([&](int t) {
@@ -119,8 +117,7 @@ struct AttentionForwardProgram {
   }
 
  private:
-  CASTOR_HD void Scores(int t, int64_t begin, int64_t key,
-                        const AttentionScorePart& scores,
+  CASTOR_HD void Scores(int t, int64_t key, const AttentionScorePart& scores,
                         Shared& shared) const {
     CASTOR_UNROLL
     for (int i = 0; i < kMicro; ++i) {
@@ -128,8 +125,7 @@ struct AttentionForwardProgram {
       for (int j = 0; j < kMicro; ++j) {
         const int r = t / kSide + kSide * i;
         const int c = t % kSide + kSide * j;
-        const bool sees =
-            of.band.Sees(begin + r, key + c) && key + c >= shared.first[r];
+        const bool sees = shared.seen[r].Has(static_cast<int>(key) + c);
         shared.s[r][c] = sees ? of.Score(scores.at[i][j]).s : MinusInfinity();
       }
     }

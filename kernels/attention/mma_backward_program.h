@@ -41,7 +41,8 @@ struct AttentionMmaBackwardProgram {
   static constexpr int kQueryN = kColumns / kMmaWarps / kMmaColumns;
   static constexpr int kStepSums = kStep * kColumns;
   static_assert(kRun == 4 && kStepSums == kThreads * kQueryM * kQueryN * kRun);
-  using Kept = KeptScores<kStep, kRows, kDrops>;
+  using Kept = KeptScores<kStep, kRows, kStages, kDrops>;
+  using Seen = SeenKeys<uint8_t>;  // of the block's keys
   using ScoreRows = MatrixRows<T, kRows, kStep>;
   struct Rows {
     MatrixRows<T, kStep, kD> q, dout;
@@ -53,13 +54,12 @@ struct AttentionMmaBackwardProgram {
     ScoreRows ds;
   };
   static_assert(sizeof(ScoreRows) <= sizeof(Rows));
-  struct Shared {
+  struct Shared : Kept {
     MatrixRows<T, kRows, kD> k, v;
     Step step[kStages];
     // The step's queries' lse, in powers of two, and delta.
     float lse[kStages][kStep], delta[kStages][kStep];
-    int first[kStages][kStep];
-    Kept kept[kStages];
+    Seen seen[kStages][kStep];  // by the step's queries
     uint32_t number;
     const DocumentRange* documents;  // of the sample
   };
@@ -91,7 +91,7 @@ struct AttentionMmaBackwardProgram {
     const auto load_step = [&](int t, const AttentionSteps<kStep>& step,
                                int stage) {
       const int at = step.query;
-      shared.kept[stage].Fill(t, of, step.head, at, begin);
+      shared.FillKept(t, of, stage, step.head, at, begin);
       LoadAhead(block, t, of, of.InQ(of.q, step.head), at,
                 shared.step[stage].rows.q);
       LoadAhead(block, t, of, of.InOut(dout, step.head), at,
@@ -102,13 +102,7 @@ struct AttentionMmaBackwardProgram {
       const int64_t row = of.InRows(step.head, at + t);
       shared.lse[stage][t] = inside ? Mul(lse[row], kLog2E) : 0.0f;
       shared.delta[stage][t] = inside ? delta[row] : 0.0f;
-      // After the end the last query's, so that they never fall.
-      int first = 0;
-      if (of.documents != nullptr) {
-        first =
-            shared.documents[Min<int64_t>(at + t, of.band.queries - 1)].begin;
-      }
-      shared.first[stage][t] = first;
+      shared.seen[stage][t] = SeenInTile<kRows>(BandIn(shared), at + t, begin);
     };
 
     constexpr int kSums = kColumns / kMmaColumns;
@@ -127,13 +121,9 @@ struct AttentionMmaBackwardProgram {
     auto pass = AttentionPass::None();
     while (now.more()) {
       const auto next = now.Next(of);
-      auto keys = of.KeysIn(of.band, now.query, kStep);
-      if (of.documents != nullptr) {
-        keys.begin =
-            Max<int64_t>(keys.begin, shared.documents[now.query].begin);
-      }
-      const auto turn = AttentionTurn::Of<kRows, kStep>(turns, keys, work,
-                                                        now.head, now.query);
+      const auto turn = AttentionTurn::Of<kRows, kStep>(
+          turns, of.KeysIn(BandIn(shared), now.query, kStep), work, now.head,
+          now.query);
       block.WaitForCopies();
       block.Renew();
       block.EachUnsynced([&](int t) {
@@ -151,9 +141,9 @@ struct AttentionMmaBackwardProgram {
         // There are two paths, so that the one without a cap has no cost for
         // it.
         if (of.softcap > 0.0f) {
-          Gradients<true>(t, begin, now.query, shared, stage, p[t], ds[t]);
+          Gradients<true>(t, shared, stage, p[t], ds[t]);
         } else {
-          Gradients<false>(t, begin, now.query, shared, stage, p[t], ds[t]);
+          Gradients<false>(t, shared, stage, p[t], ds[t]);
         }
       });
       block.Rejoin();
@@ -211,6 +201,12 @@ struct AttentionMmaBackwardProgram {
   }
 
  private:
+  // Returns the band with the sample's documents.
+  CASTOR_HD AttentionBand BandIn(const Shared& shared) const {
+    AttentionBand own = of.band;
+    own.documents = shared.documents;
+    return own;
+  }
   CASTOR_HD float* SumsOf(const AttentionSteps<kStep>& step, int part) const {
     const int64_t at = step.head * turns.steps + step.query / kStep;
     return sums + (at * kParts + part) * kStepSums;
@@ -232,12 +228,11 @@ struct AttentionMmaBackwardProgram {
   // 0 or c, p = exp(s - lse) f / c and ds = exp(s - lse) (ds f - delta) slope,
   // slope the soft cap's; the sums are scaled, dv's by c.
   template <bool kCaps>
-  CASTOR_HD void Gradients(int t, int begin, int at, const Shared& shared,
-                           int stage, Scores& p, Scores& ds) const {
+  CASTOR_HD void Gradients(int t, const Shared& shared, int stage, Scores& p,
+                           Scores& ds) const {
     const float scale = Mul(of.scale, kLog2E);
     // Only tiles at the band's edges and at the end have masked scores.
-    const auto mask =
-        TileMask<true>::Of(of.band, begin, at, shared.first[stage]);
+    const TileMask<true, Seen> mask = {shared.seen[stage], 0};
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
@@ -261,7 +256,7 @@ struct AttentionMmaBackwardProgram {
           if constexpr (kDrops) {
             // One word has the bits of all of a thread's keys.
             const uint32_t keeps =
-                shared.kept[stage].From(query, MmaRow<kM>(t, 0, 0)) >>
+                shared.KeptFrom(stage, query, MmaRow<kM>(t, 0, 0)) >>
                 (r / 2 * kMmaRows + r % 2 * 8);
             s = (keeps & 1u) != 0 ? e : 0.0f;
             d = (keeps & 1u) != 0 ? d : 0.0f;

@@ -18,13 +18,14 @@ struct AttentionMmaForwardProgram {
   // sums.
   static constexpr int kM = kD == 256 ? 1 : 2;
   static constexpr int kRows = kMmaWarps * kM * kMmaRows;
+  static_assert(kRows <= kThreads);
   static constexpr int kKeys = kD == 64 ? 64 : 32;
   static constexpr int kN = kKeys / kMmaColumns;
-  struct Shared {
+  using Kept = KeptScores<kRows, kKeys, 2, kDrops>;
+  struct Shared : Kept {
     MatrixRows<T, kRows, kD> q;
     MatrixRows<T, kKeys, kD> k[2], v[2];
-    KeptScores<kRows, kKeys, kDrops> kept[2];
-    int first[kRows];
+    SeenKeys<int> seen[kRows];
   };
 
   AttentionOperands<T> of;
@@ -35,37 +36,39 @@ struct AttentionMmaForwardProgram {
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     const int64_t head = block.index() % batch_heads;
-    const int64_t begin =
-        (of.Tiles(of.band.queries, kRows) - 1 - block.index() / batch_heads) *
-        kRows;
+    const int begin = static_cast<int>(of.Tiles(of.band.queries, kRows) - 1 -
+                                       block.index() / batch_heads) *
+                      kRows;
     const auto keys = of.KeysOf(head, begin, kRows);
     const RowsOfHead<const T> k = of.InK(of.k, of.KvHead(head));
     const RowsOfHead<const T> v = of.InK(of.v, of.KvHead(head));
     const auto load = [&](int t, int64_t key, int stage) {
       LoadAhead(block, t, of, k, key, shared.k[stage]);
       LoadAhead(block, t, of, v, key, shared.v[stage]);
-      shared.kept[stage].Fill(t, of, head, begin, key);
+      shared.FillKept(t, of, stage, head, begin, key);
     };
     typename Block::template PerThread<MmaSums<kM, kN>> scores;
     typename Block::template PerThread<MmaSums<kM, kD / kMmaColumns>> sums;
     typename Block::template PerThread<RowStates> rows;
     block.EachUnsynced([&](int t) {
       LoadAhead(block, t, of, of.InQ(of.q, head), begin, shared.q);
-      FillFirstKeys(t, of, head, begin, kRows, shared.first);
+      if (t < kRows) shared.seen[t] = SeenBy(of.BandOf(head), begin + t);
       load(t, keys.begin, 0);
       sums[t].Clear();
       rows[t].Clear();
     });
     int stage = 0;
-    for (int64_t key = keys.begin; key < keys.end; key += kKeys, stage ^= 1) {
+    const int last = static_cast<int>(keys.end);
+    for (int key = static_cast<int>(keys.begin); key < last;
+         key += kKeys, stage ^= 1) {
       block.WaitForCopies();
-      if (key + kKeys < keys.end) {
+      if (key + kKeys < last) {
         block.EachUnsynced([&](int t) { load(t, key + kKeys, stage ^ 1); });
         block.Rejoin();
       }
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
       // Only tiles at the band's edges and at the end have masked scores.
-      const auto mask = TileMask<false>::Of(of.band, begin, key, shared.first);
+      const TileMask<false, SeenKeys<int>> mask = {shared.seen, key};
       const bool partial = !mask.IsAll(kRows, kKeys);
       block.EachUnsynced([&](int t) {
         if (of.softcap > 0.0f) Cap(scores[t]);
@@ -78,7 +81,7 @@ struct AttentionMmaForwardProgram {
       }
       block.EachUnsynced([&](int t) {
         Rescale(rows[t], sums[t]);
-        Probabilities(t, shared.kept[stage], rows[t], scores[t]);
+        Probabilities(t, shared, stage, rows[t], scores[t]);
       });
       block.Rejoin();
       AddProduct<kM, kD / kMmaColumns>(block, scores, shared.v[stage], 0, sums);
@@ -181,8 +184,7 @@ struct AttentionMmaForwardProgram {
 
   // p = exp((s - max) scale), summed before dropout. The output is scaled by
   // dropout's factor in the end.
-  CASTOR_HD void Probabilities(int t,
-                               const KeptScores<kRows, kKeys, kDrops>& kept,
+  CASTOR_HD void Probabilities(int t, const Kept& kept, int stage,
                                RowStates& rows, MmaSums<kM, kN>& scores) const {
     const float scale = Mul(Exponent(), kLog2E);
     CASTOR_UNROLL
@@ -193,7 +195,8 @@ struct AttentionMmaForwardProgram {
       CASTOR_UNROLL
       for (int n = 0; n < kN; ++n) {
         if constexpr (kDrops) {
-          if (n % kMmaPerWord == 0) bits = kept.From(row, MmaColumn(t, n, 0));
+          if (n % kMmaPerWord == 0)
+            bits = kept.KeptFrom(stage, row, MmaColumn(t, n, 0));
         }
         CASTOR_UNROLL
         for (int i = 0; i < 2; ++i) {

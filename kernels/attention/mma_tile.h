@@ -88,116 +88,81 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
-// Sets first[i], for i in [0, count), to the place where the document of query
-// `begin` + i of a head begins; after the last query, to that of the last one,
-// so that they never fall. Called by each thread; they may be read after the
-// next barrier.
-template <class T>
-CASTOR_HD void FillFirstKeys(int t, const AttentionOperands<T>& of,
-                             int64_t head, int64_t begin, int count,
-                             int* first) {
-  const AttentionBand band = of.BandOf(head);
-  for (int i = t; i < count; i += kMmaThreads) {
-    first[i] = band.documents == nullptr
-                   ? 0
-                   : band.documents[Min(begin + i, band.queries - 1)].begin;
-  }
-}
-
-// The scores [rows, columns] of a tile that count: those of keys below `end`
-// with low <= column - row <= high, of a query's keys those from its `first`
-// key on.
-template <bool kRowsAreKeys>
+// The scores [rows, columns] of a tile that count: those of keys that their
+// query sees. Queries after the last one add nothing to a sum (their q and dout
+// are loaded as zeros).
+template <bool kRowsAreKeys, class Seen>
 struct TileMask {
-  int end, low, high;
-  const int* first;  // of the tile's queries (FillFirstKeys)
-  int key;           // the tile's first
-
-  // The band where row 0 is key or query `row`, and column 0 is query or key
-  // `column`. Queries after the last one add nothing to a sum (their q and dout
-  // are loaded as zeros).
-  CASTOR_HD static TileMask Of(const AttentionBand& band, int64_t row,
-                               int64_t column, const int* first) {
-    // The distance of column 0's place from row 0's.
-    const int64_t apart = kRowsAreKeys ? column + band.ahead() - row
-                                       : column - (row + band.ahead());
-    // A row's columns are its keys, or the queries that see it.
-    const int64_t before = kRowsAreKeys ? band.mask.after : band.mask.before;
-    const int64_t after = kRowsAreKeys ? band.mask.before : band.mask.after;
-    return {ToInt(band.keys - (kRowsAreKeys ? row : column)),
-            ToInt(-before - apart), ToInt(after - apart), first,
-            static_cast<int>(kRowsAreKeys ? row : column)};
-  }
+  const Seen* seen;  // by the tile's queries, from the first one's on
+  int key;           // the tile's first, as `seen` counts keys
 
   CASTOR_HD bool Counts(int row, int column) const {
-    return (kRowsAreKeys ? row : column) < end && column - row >= low &&
-           column - row <= high &&
-           key + (kRowsAreKeys ? row : column) >=
-               first[kRowsAreKeys ? column : row];
+    return seen[kRowsAreKeys ? column : row].Has(key +
+                                                 (kRowsAreKeys ? row : column));
   }
-  // Returns true if all scores of a tile [rows, columns] count.
+  // Returns true if all scores of a tile [rows, columns] count: its last query
+  // sees its first key, and its first query the last one.
   CASTOR_HD bool IsAll(int rows, int columns) const {
-    return (kRowsAreKeys ? rows : columns) <= end && 1 - rows >= low &&
-           columns - 1 <= high &&
-           key >= first[(kRowsAreKeys ? columns : rows) - 1];
-  }
-
- private:
-  // Wider than any tile.
-  static constexpr int kFar = 1 << 20;
-  CASTOR_HD static int ToInt(int64_t x) {
-    return static_cast<int>(Max<int64_t>(-kFar, Min<int64_t>(x, kFar)));
+    return key >= seen[(kRowsAreKeys ? columns : rows) - 1].begin &&
+           key + (kRowsAreKeys ? rows : columns) <= seen[0].end;
   }
 };
 
-// Sets masked scores to `value`.
-template <int kM, int kN, bool kRowsAreKeys>
-CASTOR_HD void Mask(int t, const TileMask<kRowsAreKeys>& mask, float value,
+// Sets masked scores of a tile whose rows are queries to `value`, row by row,
+// so that few registers have bounds.
+template <int kM, int kN, class Seen>
+CASTOR_HD void Mask(int t, const TileMask<false, Seen>& mask, float value,
                     MmaSums<kM, kN>& scores) {
   CASTOR_UNROLL
-  for (int m = 0; m < kM; ++m) {
+  for (int r = 0; r < 2 * kM; ++r) {
+    const Seen seen = mask.seen[MmaRow<kM>(t, r / 2, r % 2 * 2)];
+    const int first = seen.begin - mask.key - MmaColumn(t, 0, 0);
+    const uint32_t count = static_cast<uint32_t>(seen.end - seen.begin);
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        if (!mask.Counts(MmaRow<kM>(t, m, i), MmaColumn(t, n, i))) {
-          scores.at[m][n][i] = value;
+      for (int i = 0; i < 2; ++i) {
+        const int column = n * kMmaColumns + i;
+        if (static_cast<uint32_t>(column - first) >= count) {
+          scores.at[r / 2][n][r % 2 * 2 + i] = value;
         }
       }
     }
   }
 }
 
-// The bits of the scores that dropout keeps in a tile, kQueries by kKeys; none
-// without kDrops.
-template <int kQueries, int kKeys, bool kDrops>
+// The bits of the scores that dropout keeps in a tile, kQueries by kKeys, in
+// each of kStages. Without kDrops there are none, and this, as a base, takes no
+// room.
+template <int kQueries, int kKeys, int kStages, bool kDrops>
 struct KeptScores {
   static constexpr int kBits = 32;
   static constexpr int kWords = kKeys / kBits;
   static_assert(kKeys % kBits == 0);
-  uint32_t words[kQueries][kWords];
+  uint32_t words[kStages][kQueries][kWords];
 
   // Called by each thread; the bits may be read after the next barrier.
   template <class T>
-  CASTOR_HD void Fill(int t, const AttentionOperands<T>& of, int64_t head,
-                      int64_t query, int64_t key) {
+  CASTOR_HD void FillKept(int t, const AttentionOperands<T>& of, int stage,
+                          int64_t head, int64_t query, int64_t key) {
     for (int w = t; w < kQueries * kWords; w += kMmaThreads) {
       const uint64_t element =
           of.Element(head, query + w / kWords, key + w % kWords * kBits);
-      words[w / kWords][w % kWords] = KeptBits(of.key, element, of.threshold);
+      words[stage][w / kWords][w % kWords] =
+          KeptBits(of.key, element, of.threshold);
     }
   }
   // Returns the bits of the keys from `key` to the next multiple of 32, from
   // the lowest bit on.
-  CASTOR_HD uint32_t From(int query, int key) const {
-    return words[query][key / kBits] >> (key % kBits);
+  CASTOR_HD uint32_t KeptFrom(int stage, int query, int key) const {
+    return words[stage][query][key / kBits] >> (key % kBits);
   }
 };
-template <int kQueries, int kKeys>
-struct KeptScores<kQueries, kKeys, false> {
+template <int kQueries, int kKeys, int kStages>
+struct KeptScores<kQueries, kKeys, kStages, false> {
   template <class T>
-  CASTOR_HD void Fill(int, const AttentionOperands<T>&, int64_t, int64_t,
-                      int64_t) {}
+  CASTOR_HD void FillKept(int, const AttentionOperands<T>&, int, int64_t,
+                          int64_t, int64_t) {}
 };
 
 // The left operand of products with depth 16.

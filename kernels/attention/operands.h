@@ -151,6 +151,31 @@ struct AttentionOperands {
   }
 };
 
+// The keys that a query sees, [begin, end): of all keys, or in a type that is
+// too small for these, of a tile.
+template <class Int>
+struct SeenKeys {
+  Int begin, end;
+
+  CASTOR_HD bool Has(int key) const { return begin <= key && key < end; }
+};
+
+// Returns those of a query of `band`, and after the last query those of the
+// last one, so that neither bound ever falls from query to query.
+CASTOR_HD SeenKeys<int> SeenBy(const AttentionBand& band, int64_t query) {
+  const int64_t i = Min(query, band.queries - 1);
+  return {static_cast<int>(band.FirstKey(i)), static_cast<int>(band.EndKey(i))};
+}
+// Returns those of the kRows keys from `first` on, as keys of this tile.
+template <int kRows>
+CASTOR_HD SeenKeys<uint8_t> SeenInTile(const AttentionBand& band, int64_t query,
+                                       int first) {
+  static_assert(kRows < 256);
+  const SeenKeys<int> seen = SeenBy(band, query);
+  return {static_cast<uint8_t>(Max(0, Min(seen.begin - first, kRows))),
+          static_cast<uint8_t>(Max(0, Min(seen.end - first, kRows)))};
+}
+
 // Returns the shift of a row's scores before their exponentials, which keeps
 // these in range: the maximum, unless the row has seen no key yet.
 CASTOR_HD float RowShift(float max) {

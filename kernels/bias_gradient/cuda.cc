@@ -14,6 +14,7 @@ absl::Status SumColumns(const ExecContext& context,
   const typename Program::Sums sums = {
       .rows = args.rows,
       .columns = args.channels,
+      .stride = args.channels,
       .matrices = {static_cast<const T*>(args.dy)},
       .vectors = {}};
   return Launch(context, "BiasGradient", ColumnBlocks(args.channels),

@@ -43,6 +43,7 @@ struct ColumnSums {
   };
 
   int64_t rows, columns;
+  int64_t stride;  // elements from one row of a matrix to the next
   const T* matrices[kMatrices];
   const float* vectors[kVectors + 1];
 
@@ -100,7 +101,7 @@ struct ColumnSums {
   template <class Block>
   CASTOR_HD void LoadAhead(Block& block, int t, int64_t begin, int64_t first,
                            Slab& slab) const {
-    bool whole = columns % kPerCopy == 0;
+    bool whole = columns % kPerCopy == 0 && stride % kPerCopy == 0;
     for (const T* matrix : matrices) {
       whole = whole && reinterpret_cast<uintptr_t>(matrix) % 16 == 0;
     }
@@ -109,7 +110,7 @@ struct ColumnSums {
       const int row = e / kCopies;
       const int64_t column = first + e % kCopies * kPerCopy;
       f(&slab.at[k][row / kSumRows][row % kSumRows][column - first],
-        matrices[k] + (begin + row) * columns + column, begin + row, column);
+        matrices[k] + (begin + row) * stride + column, begin + row, column);
     };
     CASTOR_UNROLL
     for (int k = 0; k < kMatrices; ++k) {

@@ -3,6 +3,8 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "base/with_type.h"
+#include "kernels/bias_gradient/bias_gradient.h"
+#include "kernels/bias_gradient/bias_gradient_program.h"
 #include "kernels/cast/cast.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cuda/fault_code.h"
@@ -70,6 +72,22 @@ absl::Status AddTile(const ExecContext& context,
                   .result = DType::kFloat32,
                   .workspace = workspace}));
   }
+  // db = the sums of dlogits' columns.
+  if (args.db != nullptr) {
+    CASTOR_RETURN_IF_ERROR(WithType(dtype, [&]<class T>(T) {
+      using Program = BiasGradientProgram<T>;
+      const typename Program::Sums sums = {
+          .rows = shape.rows,
+          .columns = columns,
+          .stride = ld,
+          .matrices = {static_cast<const T*>(dlogits)},
+          .vectors = {}};
+      return Launch(context, "HeadLossBackward (bias)", ColumnBlocks(columns),
+                    Program{.sums = sums,
+                            .db = static_cast<T*>(args.db) + begin,
+                            .accumulate = args.accumulate_db});
+    }));
+  }
   if (args.dw == nullptr) return absl::OkStatus();
   // dw = dlogits^T x.
   return Gemm(context, {.m = columns,
@@ -100,6 +118,7 @@ absl::Status Gradients(const ExecContext& context,
           .rows = args.shape.rows,
           .logits = reinterpret_cast<float*>(At(args.workspace, layout.logits)),
           .ld = layout.ld,
+          .bias = static_cast<const T*>(args.bias),
           .begin = begin,
           .columns = columns,
           .vocabulary = args.shape.vocabulary,
@@ -109,6 +128,7 @@ absl::Status Gradients(const ExecContext& context,
           .fault = FaultOf<HeadLossBackwardArgs>(*context.gpu)});
 }
 
+template <class T>
 absl::Status Forward(const ExecContext& context,
                      const HeadLossForwardArgs& args) {
   const HeadLossShape& shape = args.shape;
@@ -128,11 +148,12 @@ absl::Status Forward(const ExecContext& context,
     CASTOR_RETURN_IF_ERROR(
         Launch(context, "HeadLossForward (statistics)",
                row_blocks * CeilDiv(columns, kHeadSegment),
-               HeadStatisticsProgram{
+               HeadStatisticsProgram<T>{
                    .rows = shape.rows,
                    .row_blocks = row_blocks,
                    .logits = logits,
                    .ld = layout.ld,
+                   .bias = static_cast<const T*>(args.bias),
                    .begin = begin,
                    .columns = columns,
                    .vocabulary = shape.vocabulary,
@@ -170,6 +191,14 @@ absl::Status Backward(const ExecContext& context,
   const HeadLossShape& shape = args.shape;
   const HeadBackwardLayout layout(shape);
   if (shape.rows == 0) {
+    if (args.db != nullptr) {
+      // A sum of no rows.
+      const BiasGradientArgs sums = {.dtype = shape.dtype,
+                                     .channels = shape.vocabulary,
+                                     .db = args.db,
+                                     .accumulate = args.accumulate_db};
+      CASTOR_RETURN_IF_ERROR(sums.RunOnGpu(context));
+    }
     if (args.dw == nullptr || args.accumulate_dw) return absl::OkStatus();
     // A product of depth 0.
     return MatmulArgs{.m = shape.vocabulary,
@@ -208,12 +237,11 @@ absl::Status Backward(const ExecContext& context,
 }  // namespace cuda
 
 absl::Status HeadLossForwardArgs::RunOnGpu(const ExecContext& context) const {
-  CASTOR_RETURN_IF_ERROR(CheckHeadLossOnGpu(bias != nullptr));
-  return cuda::Forward(context, *this);
+  return WithType(shape.dtype,
+                  [&]<class T>(T) { return cuda::Forward<T>(context, *this); });
 }
 
 absl::Status HeadLossBackwardArgs::RunOnGpu(const ExecContext& context) const {
-  CASTOR_RETURN_IF_ERROR(CheckHeadLossOnGpu(bias != nullptr));
   return cuda::Backward(context, *this);
 }
 

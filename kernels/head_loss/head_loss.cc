@@ -28,13 +28,6 @@ absl::Status BadTarget(int64_t target, int64_t row, int64_t vocabulary) {
                    "): check that the data and the model use one tokenizer"));
 }
 
-absl::Status CheckHeadLossOnGpu(bool has_bias) {
-  if (!has_bias) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "a head with a bias has no kernel for GPUs yet: heads of encoders are "
-      "computed on the host");
-}
-
 absl::Status HeadLossForwardArgs::Check() const { return CheckShape(shape); }
 
 absl::Status HeadLossBackwardArgs::Check() const {

@@ -3,7 +3,9 @@
 
 namespace castor::kernels::cuda {
 
-CASTOR_LAUNCH(HeadStatisticsProgram);
+CASTOR_LAUNCH(HeadStatisticsProgram<float>);
+CASTOR_LAUNCH(HeadStatisticsProgram<BFloat16>);
+CASTOR_LAUNCH(HeadStatisticsProgram<Float16>);
 CASTOR_LAUNCH(HeadLogSumExpProgram);
 CASTOR_LAUNCH(HeadFinishProgram);
 CASTOR_LAUNCH(HeadCorrectProgram);

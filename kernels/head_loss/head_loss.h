@@ -11,7 +11,7 @@
 // they are multiplied, since matrix units take no mixed operands.
 //
 // The GPU's bits differ from the host's: there the loss is summed in double in
-// a tree that depends only on the number of rows. A GPU takes no bias yet.
+// a tree that depends only on the number of rows.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 
@@ -56,9 +56,6 @@ struct HeadLossForwardArgs {
   int64_t GpuWorkspaceBytes() const;
   static absl::Status DescribeFault(const GpuFault& fault);
 };
-
-// Checks what a GPU does not take. InvalidArgument: a head with a bias.
-absl::Status CheckHeadLossOnGpu(bool has_bias);
 
 struct HeadLossBackwardArgs {
   HeadLossShape shape;

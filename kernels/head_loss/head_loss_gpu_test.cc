@@ -18,17 +18,22 @@ using HeadLossOnGpu = NearOperatorTest;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Head {
-  Head(const HeadLossShape& shape, std::mt19937_64& random, double scale)
+  Head(const HeadLossShape& shape, std::mt19937_64& random, double scale,
+       bool has_bias = false)
       : shape(shape),
+        has_bias(has_bias),
         x(shape.dtype, shape.rows * shape.channels),
         w(shape.dtype, shape.vocabulary * shape.channels),
+        bias(shape.dtype, shape.vocabulary),
         targets(shape.rows),
         loss(DType::kFloat32, 1),
         lse(DType::kFloat32, shape.rows),
         dx(shape.dtype, x.size()),
-        dw(shape.dtype, w.size()) {
+        dw(shape.dtype, w.size()),
+        db(shape.dtype, shape.vocabulary) {
     x.FillNormal(random, scale);
     w.FillNormal(random);
+    if (has_bias) bias.FillNormal(random);
     for (int32_t& t : targets) {
       t = random() % 5 == 0
               ? -100
@@ -45,6 +50,7 @@ struct Head {
         kernels::Run(host, HeadLossForwardArgs{.shape = shape,
                                                .x = x.data(),
                                                .w = w.data(),
+                                               .bias = OrNull(bias.data()),
                                                .targets = targets.data(),
                                                .loss = loss.floats(),
                                                .lse = lse.floats(),
@@ -53,16 +59,19 @@ struct Head {
         host, HeadLossBackwardArgs{.shape = shape,
                                    .x = x.data(),
                                    .w = w.data(),
+                                   .bias = OrNull(bias.data()),
                                    .targets = targets.data(),
                                    .lse = lse.floats(),
                                    .loss_grad = 0.5,
                                    .dx = dx.data(),
                                    .dw = dw.data(),
                                    .accumulate_dw = accumulate,
+                                   .db = OrNull(db.data()),
+                                   .accumulate_db = accumulate,
                                    .workspace = workspace.data()}));
     return status;
   }
-  // outputs: loss, lse, dx, dw.
+  // outputs: loss, lse, dx, dw, and of a head with a bias db.
   absl::Status RunOnDevice(OnDevice& on, const std::vector<void*>& out,
                            bool accumulate) const {
     const int64_t bytes =
@@ -73,35 +82,48 @@ struct Head {
     void* scratch = on.CopyBytes(workspace.data(), bytes);
     const void* px = on.In(x);
     const void* pw = on.In(w);
+    const void* pb = OrNull(on.In(bias));
     const int32_t* pt = on.In(targets);
     float* plse = static_cast<float*>(out[1]);
     absl::Status status = kernels::Run(
         on.context(), HeadLossForwardArgs{.shape = shape,
                                           .x = px,
                                           .w = pw,
+                                          .bias = pb,
                                           .targets = pt,
                                           .loss = static_cast<float*>(out[0]),
                                           .lse = plse,
                                           .workspace = scratch});
-    status.Update(kernels::Run(on.context(),
-                               HeadLossBackwardArgs{.shape = shape,
-                                                    .x = px,
-                                                    .w = pw,
-                                                    .targets = pt,
-                                                    .lse = plse,
-                                                    .loss_grad = 0.5,
-                                                    .dx = out[2],
-                                                    .dw = out[3],
-                                                    .accumulate_dw = accumulate,
-                                                    .workspace = scratch}));
+    status.Update(kernels::Run(
+        on.context(), HeadLossBackwardArgs{.shape = shape,
+                                           .x = px,
+                                           .w = pw,
+                                           .bias = pb,
+                                           .targets = pt,
+                                           .lse = plse,
+                                           .loss_grad = 0.5,
+                                           .dx = out[2],
+                                           .dw = out[3],
+                                           .accumulate_dw = accumulate,
+                                           .db = has_bias ? out[4] : nullptr,
+                                           .accumulate_db = accumulate,
+                                           .workspace = scratch}));
     return status;
   }
-  void FillOutputs(std::mt19937_64& random) { dw.FillNormal(random, 0.01); }
+  void FillOutputs(std::mt19937_64& random) {
+    dw.FillNormal(random, 0.01);
+    db.FillNormal(random, 0.01);
+  }
+  template <class T>
+  T* OrNull(T* of_bias) const {
+    return has_bias ? of_bias : nullptr;
+  }
 
   HeadLossShape shape;
-  GuardedBuffer x, w;
+  bool has_bias;
+  GuardedBuffer x, w, bias;
   std::vector<int32_t> targets;
-  GuardedBuffer loss, lse, dx, dw;
+  GuardedBuffer loss, lse, dx, dw, db;
 };
 
 // Relative to the largest gradient.
@@ -112,18 +134,22 @@ double GradientTolerance(DType dtype) {
 TEST_F(HeadLossOnGpu, IsNearTheHosts) {
   struct Case {
     int64_t rows, channels, vocabulary;
-    bool accumulate;
+    bool accumulate, has_bias = false;
   };
   for (DType dtype : kAllTypes) {
-    for (const Case& c : {Case{1, 1, 1, false}, Case{7, 12, 50, true},
-                          Case{33, 64, 1000, false}, Case{40, 5, 1031, true},
-                          Case{3, 4, 20003, false}}) {
-      Head head({c.rows, c.channels, c.vocabulary, dtype}, random_, 1);
+    for (const Case& c :
+         {Case{1, 1, 1, false}, Case{7, 12, 50, true},
+          Case{33, 64, 1000, false}, Case{40, 5, 1031, true, true},
+          Case{3, 4, 20003, false}, Case{9, 8, 2, false, true},
+          Case{70, 16, 2056, false, true}}) {
+      Head head({c.rows, c.channels, c.vocabulary, dtype}, random_, 1,
+                c.has_bias);
       head.targets[0] = static_cast<int32_t>(c.vocabulary - 1);
       head.FillOutputs(random_);
       GuardedBuffer loss(DType::kFloat32, 1), lse(DType::kFloat32, c.rows);
-      GuardedBuffer dx(dtype, head.dx.size()), dw = CopyOf(head.dw);
-      RunInEveryOrder({&loss, &lse, &dx, &dw},
+      GuardedBuffer dx(dtype, head.dx.size()), dw = CopyOf(head.dw),
+                                               db = CopyOf(head.db);
+      RunInEveryOrder({&loss, &lse, &dx, &dw, &db},
                       [&](OnDevice& on, const auto& out) {
                         return head.RunOnDevice(on, out, c.accumulate);
                       });
@@ -133,6 +159,7 @@ TEST_F(HeadLossOnGpu, IsNearTheHosts) {
       ExpectNear(lse, head.lse, 0x1p-18, 1, "lse");
       ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
       ExpectNear(dw, head.dw, unit, Largest(head.dw), "dw");
+      ExpectNear(db, head.db, unit, Largest(head.db), "db");
     }
   }
 }

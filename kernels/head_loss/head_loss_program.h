@@ -1,6 +1,7 @@
 // Cross-entropy over tiles of the vocabulary: the programs that process a tile
-// of logits [N, W], the result of a matrix product. A warp has a row, or a
-// segment of it, and needs no other warp, so there is no barrier.
+// of logits [N, W], the result of a matrix product, to which they add the bias
+// as they read it. A warp has a row, or a segment of it, and needs no other
+// warp, so there is no barrier.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 
@@ -26,6 +27,13 @@ struct HeadSegments {
   float* sum;     // [segments, N] of exp(logit - max)
   float* target;  // [N] the target's logit
 };
+
+// Returns the logit of column `column` of the vocabulary: x, from the product,
+// plus its bias, if there are any.
+template <class T>
+CASTOR_HD float WithBias(float x, const T* bias, int64_t column) {
+  return bias == nullptr ? x : Add(x, Load(bias + column));
+}
 
 // A lane's part of kColumns adjacent logits: runs of four, which its warp reads
 // 512 bytes at a time.
@@ -55,10 +63,26 @@ struct LogitsOfLane {
       }
     }
   }
+  // Adds the biases of these logits, `bias` being the first one's, to the first
+  // `columns` of them. Null: there are none.
+  template <class T>
+  CASTOR_HD void AddBias(const T* bias, int lane, int64_t columns) {
+    if (bias == nullptr) return;
+    CASTOR_UNROLL
+    for (int r = 0; r < kRunsOfLane; ++r) {
+      CASTOR_UNROLL
+      for (int i = 0; i < kRun; ++i) {
+        const int c = Column(lane, r) + i;
+        if (c < columns) at[r][i] = Add(at[r][i], Load(bias + c));
+      }
+    }
+  }
 };
 
 // Forward: a warp processes a segment of a row of the tile. A lane adds its
-// logits in order, and the warp's tree adds the lanes' sums.
+// logits in order, and the warp's tree adds the lanes' sums. T: the bias's
+// type.
+template <class T>
 struct HeadStatisticsProgram {
   static constexpr int kThreads = kHeadThreads;
   using Shared = NoShared;
@@ -68,6 +92,7 @@ struct HeadStatisticsProgram {
   int64_t row_blocks;  // N / kHeadRows, rounded up; blocks: that many a segment
   const float* logits;  // [N, W], `ld` apart
   int64_t ld;
+  const T* bias;           // [V]; null: none
   int64_t begin, columns;  // of the tile within the vocabulary
   int64_t vocabulary;
   const int32_t* targets;  // [N]
@@ -89,6 +114,8 @@ struct HeadStatisticsProgram {
       const int64_t n = first_row + t / kWarp;
       if (n >= rows) return;
       part[t].LoadFrom(logits + n * ld + first, t % kWarp, columns - first);
+      part[t].AddBias(bias == nullptr ? nullptr : bias + begin + first,
+                      t % kWarp, columns - first);
       CASTOR_UNROLL
       for (const auto& run : part[t].at) {
         CASTOR_UNROLL
@@ -119,7 +146,7 @@ struct HeadStatisticsProgram {
       const int32_t target = targets[n];
       const int64_t column = target - begin - first;
       if (column >= 0 && column < kHeadSegment && target < vocabulary) {
-        to.target[n] = logits[n * ld + first + column];
+        to.target[n] = WithBias(logits[n * ld + first + column], bias, target);
       } else if (begin + first == 0 && target != kIgnoredTarget &&
                  (target < 0 || target >= vocabulary)) {
         fault.Report(target, n, vocabulary);
@@ -252,6 +279,7 @@ struct HeadGradientProgram {
   int64_t rows;   // N
   float* logits;  // [N, W], `ld` floats apart: a multiple of 8
   int64_t ld;
+  const T* bias;  // [V]; null: none
   int64_t begin, columns, vocabulary;
   const int32_t* targets;
   const float* lse;
@@ -278,7 +306,10 @@ struct HeadGradientProgram {
       r.lse = lse[n];
       r.column = target - begin;
       if (r.ignored || r.column < 0 || r.column >= columns) r.column = -1;
-      r.shifted = r.column < 0 ? 0.0f : Sub(logits[n * ld + r.column], r.lse);
+      r.shifted =
+          r.column < 0
+              ? 0.0f
+              : Sub(WithBias(logits[n * ld + r.column], bias, target), r.lse);
       if (t % kWarp == 0 && begin == 0 && r.ignored &&
           target != kIgnoredTarget) {
         fault.Report(target, n, vocabulary);
@@ -289,6 +320,8 @@ struct HeadGradientProgram {
         const int64_t n = block.index() * kHeadRows + t / kWarp;
         if (n >= rows) return;
         part[t].LoadFrom(logits + n * ld + from, t % kWarp, columns - from);
+        part[t].AddBias(bias == nullptr ? nullptr : bias + begin + from,
+                        t % kWarp, columns - from);
         CASTOR_UNROLL
         for (auto& run : part[t].at) {
           CASTOR_UNROLL

@@ -49,6 +49,7 @@ absl::Status BackwardParameters(const ExecContext& context,
   const typename Program::Sums sums = {
       .rows = args.shape.rows,
       .columns = args.shape.channels,
+      .stride = args.shape.channels,
       .matrices = {static_cast<const T*>(args.dy),
                    static_cast<const T*>(args.x)},
       .vectors = {args.mean, args.rstd}};

@@ -47,6 +47,7 @@ absl::Status RmsNormBackwardParametersArgs::RunOnGpu(
     const typename Program::Sums sums = {
         .rows = shape.rows,
         .columns = shape.channels,
+        .stride = shape.channels,
         .matrices = {static_cast<const T*>(dy), static_cast<const T*>(x)},
         .vectors = {rstd}};
     return cuda::Launch(context, "RmsNormBackwardParameters",

@@ -42,8 +42,7 @@ FamilyRow RowOf(const EncoderKind& kind) {
                // TensorFlow's names of a norm's gain and shift.
                .old_endings = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                {"LayerNorm.bias", "LayerNorm.beta"}}},
-          .special_tokens = {},
-          .on_gpus = false};
+          .special_tokens = {}};
 }
 
 const EncoderConfig& ConfigOf(const Architecture& architecture) {

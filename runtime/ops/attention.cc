@@ -154,9 +154,6 @@ absl::Status CheckShape(const Engine& engine, const AttentionShape& shape,
   }
   if (engine.documents() != nullptr) {
     status.Update(kernels::CheckAttentionOfDocuments(shape));
-    if (engine.gpu_sizes() != nullptr) {
-      status.Update(kernels::CheckAttentionOfDocumentsOnGpu(shape));
-    }
     if (engine.documents()->ranges.shape() !=
         Shape{shape.batch, shape.positions, 2}) {
       status.Update(absl::InvalidArgumentError(

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/run.h"
@@ -72,10 +71,6 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", bias->name, "\" of shape ", bias->shape.ToString(),
         " is no bias for \"", w.name, "\" of shape ", w.shape.ToString()));
-  }
-  if (engine.gpu_sizes() != nullptr) {
-    CASTOR_RETURN_IF_ERROR(
-        Annotate(w.name, kernels::CheckHeadLossOnGpu(bias != nullptr)));
   }
   const kernels::HeadLossShape shape = {.rows = x.shape().rows(),
                                         .channels = x.shape().columns(),

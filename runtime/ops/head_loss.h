@@ -13,7 +13,7 @@ namespace castor::ops {
 // Engine::loss_gradient(), the gradient of each row's loss. Where nothing is
 // trained, the second element's bytes are an int32: how many rows that take
 // part have no greater logit than their target's. InvalidArgument: w, bias or
-// targets of another shape; a bias where kernels run on a GPU.
+// targets of another shape.
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                                 const Tensor& targets,
                                 Parameter* bias = nullptr);
