@@ -8,10 +8,9 @@ import io
 import json
 import os
 import re
-import sys
 import tempfile
 import unittest
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,26 +19,18 @@ import castor
 import torch
 import transformers
 
+from recipe_parts import (
+    RECIPES, STEPS, TEXT, TINY, make_bert, noam, paragraphs, plain_losses, settings,
+)
 from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-RECIPES = EXAMPLES / "recipes"
-sys.path[:0] = [
-    str(EXAMPLES / "pytorch"), str(RECIPES / "deepspeed_bert"),
-    str(RECIPES / "bmtrain_boolq"), str(RECIPES / "flagai_t5"), str(RECIPES / "sizes"),
-]
 import boolq
 import finetune
 import pretrain
+import score
 import shared
-import sizes
+import squad
 import train as flagai
-
-STEPS = 20
-TEXT = str(EXAMPLES.parent / "LICENSE")  # which does not change
-TINY = dict(
-    hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
-)
 
 
 class Moments:
@@ -66,36 +57,9 @@ class Moments:
             p.grad = None
 
 
-def plain_losses(
-    model: torch.nn.Module, micro_batches: int, batches: Iterable[Any],
-    loss_of: Callable[[Any], torch.Tensor], step: Callable[[int], Any],
-) -> list[float]:
-    """The loss of each micro batch; `step` is called with each step's number."""
-    model.train()
-    losses = []
-    for index, batch in enumerate(batches):
-        number, micro_batch = divmod(index, micro_batches)
-        # Dropout draws as in the engine.
-        torch.manual_seed(castor.generator_seed(1234, number + 1, micro_batch))
-        loss = loss_of(batch)
-        (loss / micro_batches).backward()
-        losses.append(loss.item())
-        if micro_batch == micro_batches - 1:
-            step(number + 1)
-    return losses
-
-
 def means(losses: list[float]) -> list[float]:
     """Of each step's two micro batches."""
     return [a / 2 + b / 2 for a, b in zip(losses[::2], losses[1::2])]
-
-
-def settings(**values: Any) -> list[str]:
-    return [
-        word
-        for key, value in values.items()
-        for word in ("--set", f"{key.replace('__', '.')}={value}")
-    ]
 
 
 BERT = settings(
@@ -121,10 +85,9 @@ def by_adam(folder: str, *more: str) -> list[float]:
 
 def answered(folder: str, *more: str) -> list[float]:
     """The loss of each micro batch of four epochs of five steps."""
-    texts = [("", text) for text in Path(TEXT).read_text().split("\n\n") if text.split()]
     with (
         mock.patch.object(boolq, "SMALL", TINY),
-        mock.patch.object(shared, "paragraphs", lambda: texts),
+        mock.patch.object(shared, "paragraphs", paragraphs),
     ):
         return boolq.main(
             ["--data", folder, "--rows", "40", "--epochs", "4", "--max-length", "32",
@@ -132,6 +95,22 @@ def answered(folder: str, *more: str) -> list[float]:
                  train_batch_size=8, train_micro_batch_size_per_gpu=4,
                  scheduler__params__warmup_iter=10, scheduler__params__start_lr=1e-2,
                  fp16__enabled="false",
+             ), *more]
+        )
+
+
+def found(folder: str, *more: str) -> list[float]:
+    """The loss of each micro batch of two epochs of spans."""
+    if not (Path(folder) / "bert").exists():
+        make_bert(Path(folder) / "bert", transformers.BertForQuestionAnswering)
+    with mock.patch.object(shared, "paragraphs", paragraphs):
+        return squad.main(
+            ["--data", folder, "--model", folder + "/bert", "--questions", "40",
+             "--max_seq_length", "48", "--doc_stride", "16",
+             *settings(
+                 train_batch_size=8, train_micro_batch_size_per_gpu=4,
+                 fp16__enabled="false", scheduler__params__total_num_steps=40,
+                 scheduler__params__warmup_num_steps=4,
              ), *more]
         )
 
@@ -290,10 +269,8 @@ class Recipes(unittest.TestCase):
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
 
         def step(number: int) -> None:
-            done = number - 1  # BMTrain's Noam
-            rate = 1e-2 * (done / 10**1.5 if done <= 10 else done**-0.5)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-            optimizer.param_groups[0]["lr"] = rate
+            optimizer.param_groups[0]["lr"] = noam(number)
             optimizer.step()
             optimizer.zero_grad()
 
@@ -313,6 +290,100 @@ class Recipes(unittest.TestCase):
         on_device += ["--set", self.less_memory(), "--save", self.folder + "/saved"]
         self.assertEqual(answered(self.folder, *on_device), ours)
         self.assertTrue(list(Path(self.folder, "saved").glob("step-*.castor")))
+
+    def test_spans_of_squad(self) -> None:
+        ours = found(self.folder)
+        said = self.said.getvalue()
+        self.assertEqual(len(re.findall(r"exact match [0-9.]+, F1 [0-9.]+", said)), 3)
+        model = squad.load_model(self.folder + "/bert")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder + "/bert")
+        questions = squad.load_questions(Path(self.folder, squad.FILES["train"]))
+        options = squad.parse_arguments(
+            ["--data", "", "--model", "", "--max_seq_length", "48", "--doc_stride", "16"]
+        )
+        windows = squad.windows_of(questions, tokenizer, options)
+        self.assertGreater(len(windows), len(questions))
+        self.check_windows(questions, windows)
+        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
+
+        def step(number: int) -> None:
+            done = number - 1  # DeepSpeed's WarmupDecayLR
+            rate = 3e-5 * (done / 4 if done < 4 else max(0.0, (40 - done) / 36))
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+
+        batches = (
+            squad.batch_of(rows[i : i + 4])
+            for epoch in (1, 2)
+            for rows in [squad.shuffled(windows, epoch, 8)]
+            for i in range(0, len(rows), 4)
+        )
+        plain = plain_losses(
+            model, 2, batches, lambda b: model(**b[0], **b[1]).loss, step
+        )
+        self.assert_close(ours, plain)
+        again = found(
+            self.folder, "--set", self.less_memory(), "--save", self.folder + "/saved"
+        )
+        self.assertEqual(again, ours)
+        self.assertTrue(Path(self.folder, "saved", "model.safetensors").exists())
+
+    def check_windows(self, questions: list[Any], windows: list[Any]) -> None:
+        """Each text's tokens are all in its windows, `doc_stride` of them further on
+        in each, and each answer's span is the answer."""
+        spans = dict.fromkeys(range(len(questions)), 0)
+        covered: dict[int, set[int]] = {}
+        for number, _, (start, end), places in windows:
+            first = min(begin for begin, _ in places.values())
+            before = covered.setdefault(number, set())
+            begins = {begin for begin, _ in places.values()}
+            self.assertTrue(not before or len(begins - before) <= 16, number)
+            self.assertTrue(not before or first in before, number)
+            before |= begins
+            if (start, end) == (0, 0):
+                continue
+            spans[number] += 1
+            text, begin = questions[number][3][0]
+            self.assertLessEqual(places[start][0], begin)
+            self.assertGreaterEqual(places[end][1], begin + len(text))
+        self.assertTrue(all(spans.values()), spans)
+
+    def test_scores_of_spans_are_another_implementations(self) -> None:
+        # Figures are those of torchmetrics 1.9.0, functional.text.squad.
+        for answer, right, exact, f1 in (
+            ("The Apollo program", ["Apollo program"], 100, 100),
+            ("a cat, the hat!", ["Cat hat"], 100, 100),
+            ("in 1969", ["1969", "July 1969", "in the year 1969"], 0, 80),
+            ("Neil Armstrong and Buzz Aldrin", ["Neil Armstrong"], 0, 57.14286),
+            ("no no no", ["no no yes"], 0, 66.66667),
+            ("Paris", ["London", "Rome"], 0, 0),
+            ("well-known actor", ["well known actor", "wellknown"], 0, 66.66667),
+            ("Beyoncé Knowles", ["Beyoncé", "beyonce knowles"], 0, 66.66667),
+            ("$5.50", ["550", "5.50 dollars"], 100, 100),
+            ("Theatre an der Wien", ["theatre der wien"], 100, 100),
+            ("the", ["a"], 100, 100),
+            ("?!", ["why"], 0, 0),
+            ("  two \t words\n", ["two words"], 100, 100),
+            ("", ["something"], 0, 0),
+        ):
+            figures = score.score({"q": answer}, [("q", right)])
+            self.assertAlmostEqual(figures["exact_match"], exact, 4, answer)
+            self.assertAlmostEqual(figures["f1"], f1, 4, answer)
+        missing = score.score({"q": "yes"}, [("q", ["yes"]), ("other", ["no"])])
+        self.assertEqual(missing, {"exact_match": 50.0, "f1": 50.0})
+        self.assertEqual(score.score({"q": ""}, [("q", [])])["f1"], 100.0)
+
+    def test_a_span_ends_behind_its_start_and_within_the_text(self) -> None:
+        places = {token: (10 * token, 10 * token + 5) for token in range(3, 40)}
+        starts, ends = torch.zeros(48), torch.zeros(48)
+        starts[1] = ends[45] = 9  # of the question, and of no text
+        starts[39], ends[3] = 5, 5  # the end before the start
+        starts[8], ends[38] = 4, 4  # longer than 30 tokens
+        ends[13] = 3
+        best = squad.best_span(starts, ends, places)
+        self.assertEqual(best, (7.0, 80, 135))
 
     def test_opt_by_colossal_ai(self) -> None:
         ours = finetuned(self.folder, 2, "auto", "unlimited")
@@ -370,11 +441,12 @@ class Recipes(unittest.TestCase):
             self.assertIn(wrong[2:].partition("=")[0], said.getvalue())
 
     def test_two_ranks_have_the_bits_of_one(self) -> None:
-        for name in ("questions", "numbers"):
+        for name in ("questions", "spans", "numbers"):
             (Path(self.folder) / name).mkdir()
         expected = {
             "bert": by_adam(self.folder + "/one"),
             "boolq": answered(self.folder + "/questions"),
+            "squad": found(self.folder + "/spans"),
             "opt": finetuned(self.folder, 2, "auto", "unlimited"),
             "t5": read_aloud(self.folder + "/numbers", 2),
         }
@@ -384,26 +456,9 @@ class Recipes(unittest.TestCase):
             halves = torch.tensor([rank[name] for rank in ranks])
             one = torch.tensor(expected[name])
             self.assertTrue(torch.equal((halves[0] + halves[1]) / 2, one), name)
-        for name in ("boolq", "t5"):
+        for name in ("boolq", "squad", "t5"):
             for rank in range(2):
                 self.assertEqual(ranks[rank][name], expected[name][rank::2], name)
-
-
-@unittest.skipUnless("CASTOR_BINARY" in os.environ, "CASTOR_BINARY names no castor")
-class SizesTest(unittest.TestCase):
-    def test_a_row_fits_in_the_memory_that_it_names_and_in_no_less(self) -> None:
-        folder = RECIPES / "sizes"
-        row = json.loads((folder / "sizes.json").read_text())[0]
-        self.assertEqual(row["row"], "1.5B in 6 GB")
-        castor_binary = os.environ["CASTOR_BINARY"]
-        figures = sizes.plan(castor_binary, str(folder), row)
-        self.assertTrue(figures["fits"], figures)
-        self.assertGreater(figures["parameters"], 1.5e9)
-        self.assertLessEqual(figures["predicted_device_peak_bytes"], 6e9)
-        self.assertGreater(figures["unmanaged_device_bytes"], 6e9)
-        refused = sizes.plan(castor_binary, str(folder), {**row, "ram": "16GiB"})
-        self.assertFalse(refused["fits"])
-        self.assertEqual(refused["binds"], "host_memory")
 
 
 if __name__ == "__main__":
@@ -411,6 +466,7 @@ if __name__ == "__main__":
         works = {
             "bert": as_a_rank(by_adam, "bert"),
             "boolq": as_a_rank(answered, "questions"),
+            "squad": as_a_rank(found, "spans"),
             "opt": as_a_rank(
                 lambda folder: finetuned(folder, 1, "auto", "unlimited"), ""
             ),

@@ -37,6 +37,7 @@ def parse_arguments(given):
     add("--epochs", type=int, default=5)
     add("--max-length", type=int, default=512)
     add("--rows", type=int, default=640, help="to make, if there are no files")
+    add("--only-files", action="store_true", help="makes the files, and ends")
     add("--save", help="a directory for the trained model's checkpoint")
     return parser.parse_args(given)
 
@@ -106,6 +107,8 @@ def main(given=None):
     folder = Path(options.data)
     if not (folder / "train.jsonl").exists():
         make_files(folder, options.rows)
+    if options.only_files:
+        return []
     train, held_out = (load_rows(folder / f"{name}.jsonl") for name in ("train", "val"))
     words = shared.Words((text for row in train for text in row[:2]), options.model)
     config = shared.config_with(options.config, options.set)
