@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/test_files.h"
@@ -127,6 +129,77 @@ TEST_P(ImportConfig, TakesOrNamesEachKeyOfRealConfigurations) {
 INSTANTIATE_TEST_SUITE_P(Systems, ImportConfig,
                          testing::Values("deepspeed", "transformers", "axolotl",
                                          "llama-factory", "torchtune"));
+
+// The codes of a cell of one of the page's tables.
+std::vector<std::string> CodesOf(absl::string_view cell) {
+  std::vector<std::string> codes;
+  const std::vector<std::string> parts = absl::StrSplit(cell, '`');
+  for (size_t i = 1; i < parts.size(); i += 2) codes.push_back(parts[i]);
+  return codes;
+}
+
+// docs/migration.md has keys of transformers' and Axolotl's files beside ours,
+// one or several a row. What is not a row's comes from a file that is whole.
+TEST(ImportConfigs, GivesWhatThePageOnMigrationSays) {
+  const struct {
+    const char *system, *head, *rest;
+  } tables[] = {
+      {"transformers", "| TrainingArguments | ours |",
+       "model_name_or_path: m\ntrain_file: x.jsonl\nmax_steps: 9\n"
+       "per_device_train_batch_size: 1\nmax_seq_length: 64\n"
+       "output_dir: out\n"},
+      {"axolotl", "| Axolotl | ours |",
+       "base_model: m\ndatasets: [{path: y.jsonl}]\nsequence_len: 64\n"
+       "micro_batch_size: 1\nnum_epochs: 1\noutput_dir: out\n"}};
+  const std::string page = ReadFile("docs/migration.md");
+  for (const auto& table : tables) {
+    size_t at = page.find(table.head);
+    ASSERT_NE(at, std::string::npos) << table.head;
+    int rows = 0;
+    const std::vector<std::string> lines =
+        absl::StrSplit(page.substr(at), '\n');
+    for (size_t i = 2; i < lines.size() && !lines[i].empty(); ++i) {
+      SCOPED_TRACE(lines[i]);
+      const std::vector<std::string> cells = absl::StrSplit(lines[i], '|');
+      ASSERT_EQ(cells.size(), 4u);
+      const std::vector<std::string> theirs = CodesOf(cells[1]);
+      if (!absl::StrContains(theirs[0], ": ")) continue;  // a command
+      std::string text = absl::StrCat(absl::StrJoin(theirs, "\n"), "\n");
+      const auto has = [&](absl::string_view key) {
+        return std::any_of(theirs.begin(), theirs.end(), [&](const auto& code) {
+          return absl::StartsWith(code, absl::StrCat(key, ":"));
+        });
+      };
+      for (absl::string_view line :
+           absl::StrSplit(table.rest, '\n', absl::SkipEmpty())) {
+        const std::vector<std::string> parts =
+            absl::StrSplit(line, absl::MaxSplits(':', 1));
+        const bool steps = parts[0] == "max_steps" || parts[0] == "num_epochs";
+        if (has(parts[0]) ||
+            (steps && (has("num_train_epochs") || has("max_steps")))) {
+          continue;
+        }
+        absl::StrAppend(&text, line, "\n");
+      }
+      const auto result =
+          ImportConfigs({{.name = "a.yaml", .text = text}}, table.system);
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_TRUE(result->lacking.empty()) << result->lacking[0];
+      EXPECT_TRUE(result->valid.ok()) << result->valid;
+      const Json config = WithoutComments(result->text);
+      for (const std::string& ours : CodesOf(cells[2])) {
+        const Json expected = Json::parse(absl::StrCat("{", ours, "}"));
+        for (const auto& [path, value] : expected.items()) {
+          const Json* found = FindAtPath(config, path);
+          ASSERT_NE(found, nullptr) << path << "\n" << result->text;
+          EXPECT_EQ(*found, value) << path;
+        }
+      }
+      ++rows;
+    }
+    EXPECT_GT(rows, 20) << table.head;
+  }
+}
 
 TEST(ImportConfigs, MakesOneOfATrainersFileAndDeepSpeeds) {
   const SourceFile axolotl = {
