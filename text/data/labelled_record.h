@@ -11,13 +11,12 @@
 // end of the longer one until both fit (its strategy "longest_first").
 // token_type_ids say the segments; of texts the tokenizer says them.
 //
-// A sequence's "label" is that of its first token, and no other one has any; true
-// is 1 and false 0.
-// "labels" are the tokens' own: those of a token classifier, or the words at
-// the places that were masked. Texts for a model that says masked words need
-// none: the label of each of their tokens is the token itself, for
-// runtime/data/masked_data.h to choose from, and what the tokenizer puts around
-// them has none.
+// A sequence's "label" is that of its first token, and no other one has any;
+// true is 1 and false 0. "labels" are the tokens' own: those of a token
+// classifier, or the words at the places that were masked. Texts for a model
+// that says masked words need none: the label of each of their tokens is the
+// token itself, for runtime/data/masked_data.h to choose from, and what the
+// tokenizer puts around them has none.
 //
 // A record is kept as its tokens' codes, token + vocabulary * segment, and
 // their labels.
