@@ -64,6 +64,7 @@ if [[ -z "${bin}" ]]; then
   mkdir -p out
   echo "install: building castor (the first time takes some minutes)"
   castor_bazel build -c opt //:castor //library:libcastor.so //library:static \
+    //library:version_header \
     >out/install.log 2>&1 || {
     cat out/install.log >&2
     die 1 "the build failed; its output is above and in out/install.log"
