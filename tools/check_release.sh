@@ -30,6 +30,10 @@ script however it ends, and are deleted.
   --packages FOLDER   as root, tools/check_packages.sh of what tools/release.sh has
                       made in FOLDER, in a system in which nothing is installed,
                       and nothing else
+  --make FOLDER       as root, tools/release.sh into FOLDER, and nothing else but
+                      that they are then tried, as by --packages, in another such
+                      system. With --quick they are compiled without optimisation,
+                      and are trained with for a few steps only.
   --mirror URL        Debian's packages, where apt's configuration knows none
   --keep FOLDER       makes the systems in FOLDER, or takes what an earlier call
                       has left there, and leaves them. In those, the set-up has
@@ -57,12 +61,13 @@ keep=""
 disk_cache=""
 downloads=""
 packages=""
+make=""
 quick=0
 cuda=0
 command=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --mirror | --keep | --disk-cache | --downloads | --packages)
+    --mirror | --keep | --disk-cache | --downloads | --packages | --make)
       [[ $# -ge 2 ]] || die 2 "$1 wants a value; see --help"
       option="${1#--}"
       printf -v "${option//-/_}" '%s' "$2"
@@ -96,7 +101,13 @@ others="$(grep -vE '^(#.*|FROM debian:[0-9]+|WORKDIR /[a-z]+|COPY \. \.|RUN .*|)
   die 2 "the Dockerfile has lines that are not checked here: ${others}"
 mapfile -t run_lines < <(sed -n 's/^RUN //p' Dockerfile)
 [[ ${#run_lines[@]} -gt 0 ]] || die 2 "the Dockerfile has no RUN line"
-[[ "${quick}" -eq 0 ]] || run_lines=("${run_lines[0]} --set steps=5")
+check_packages=()
+if [[ "${quick}" -eq 1 ]]; then
+  run_lines=("${run_lines[0]} --set steps=5")
+  check_packages=(--quick)
+fi
+[[ -z "${make}" || -z "${packages}" ]] ||
+  die 2 "--make tries what it makes, --packages what was made; take one"
 readonly kCommit="$(git rev-parse HEAD)"
 readonly kHomeOfRoot=/root  # in the systems that are made
 readonly kClone="$(sed -n 's/^WORKDIR //p' Dockerfile)"
@@ -286,7 +297,7 @@ if [[ -n "${packages}" ]]; then
     die 2 "${packages} is no folder that tools/release.sh has made"
   folders+=("$(readlink -f "${packages}")" /packages ro)
 fi
-if [[ "${quick}" -eq 0 && -z "${packages}" ]]; then
+if [[ "${quick}" -eq 0 && -z "${packages}" || -n "${make}" ]]; then
   make_system base
   set_up_system base
 fi
@@ -304,11 +315,22 @@ echo "check_release: $(git log -1 --format='%h %s' "${kCommit}") on" \
   "${release}, $(nproc) processors"
 [[ -z "${disk_cache}" ]] || echo "check_release: with Bazel's disk cache in" \
   "${disk_cache}, of $(du -sh "${disk_cache}" | cut -f 1)"
-if [[ -n "${packages}" ]]; then
-  tried "root: tools/check_packages.sh" \
-    in_system root sh -c "cd ${kClone} && tools/check_packages.sh /packages"
-  run_lines=()
+if [[ -n "${make}" ]]; then
+  mkdir -p "${make}"
+  folders+=("$(readlink -f "${make}")" /packages rw)
+  make_system maker
+  set_up_system maker
+  clone_into "${work}/maker${kClone}"
+  tried "root: tools/release.sh" in_system maker sh -ec "cd ${kClone}
+    tools/setup.sh --release
+    tools/release.sh --into /packages"
+  packages="${make}"
 fi
+if [[ -n "${packages}" && "${failed}" -eq 0 ]]; then
+  tried "root: tools/check_packages.sh" in_system root sh -c \
+    "cd ${kClone} && tools/check_packages.sh ${check_packages[*]} /packages"
+fi
+[[ -z "${packages}" ]] || run_lines=()
 for line in "${run_lines[@]}"; do
   tried "root: ${line}" in_system root sh -c "cd ${kClone} && ${line}"
 done
