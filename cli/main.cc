@@ -1,7 +1,6 @@
 // castor: trains transformer models that do not fit in the device's memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -9,11 +8,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/signals.h"
+#include "base/standard_error.h"
 #include "cli/command_options.h"
 #include "cli/describe/describe_command.h"
 #include "cli/options.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
+#include "cli/output/json_errors.h"
 #include "cli/output/out_of_memory.h"
 #include "cli/output/standard_output.h"
 #include "cli/output/version.h"
@@ -22,6 +23,18 @@
 
 namespace castor::cli {
 namespace {
+
+// Lists it in the help, the completions and the manual page of each command;
+// TakeJsonErrors has taken it by then.
+void ListJsonErrors(CLI::App* app) {
+  const std::string help =
+      "write errors and notes to standard error as JSON, an object a line "
+      "(docs/json.md)";
+  app->add_flag(kJsonErrors, help);
+  for (CLI::App* command : app->get_subcommands(nullptr)) {
+    ListJsonErrors(command);
+  }
+}
 
 // What CLI11 found wrong, in our words where its own do not help.
 // `path` leads to `app`, of which `arguments` are.
@@ -97,11 +110,13 @@ int RefuseUsage(const absl::Status& status) {
 int LeaveToFirstRank(const LaunchEnv& ranks) {
   // torchrun's variables are those that are set, and forgotten, by hand.
   if (ranks.launcher == Launcher::kTorchrun) {
-    std::fprintf(stderr,
-                 "castor: nothing is done here: RANK=%d of WORLD_SIZE=%d in "
-                 "the environment says that this is one of several ranks, and "
-                 "rank 0 does it; if it is none, unset RANK and WORLD_SIZE\n",
-                 ranks.rank, ranks.world_size);
+    TellNote("castor",
+             absl::StrCat(
+                 "nothing is done here: RANK=", ranks.rank,
+                 " of WORLD_SIZE=", ranks.world_size,
+                 " in the environment says that this is one of several ranks, "
+                 "and rank 0 does it; if it is none, unset RANK and "
+                 "WORLD_SIZE"));
   }
   return kSuccess;
 }
@@ -187,6 +202,7 @@ int Main(int argc, char** argv) {
   CLI::App* describe_command = app.add_subcommand(
       "describe", "Prints these commands and options for a shell or for man.");
   AddDescribe(describe_command, &describe);
+  ListJsonErrors(&app);
 
   try {
     app.parse(argc, argv);
@@ -239,6 +255,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   castor::cli::OpenStandardStreams();
+  castor::cli::TakeJsonErrors(&argc, argv);
   castor::FailWritesInsteadOfEnding();
   castor::cli::TellWhenOutOfMemory();
   return castor::cli::Main(argc, argv);

@@ -1,10 +1,11 @@
 #include "cli/generate/generate_source.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/small_file.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "cli/run/find_checkpoint.h"
 #include "models/families.h"
@@ -43,7 +44,7 @@ absl::StatusOr<GenerateSource> FromDirectory(
   CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&source.config.model, &notes));
   // Standard output is for the text.
   for (const std::string& note : notes) {
-    std::fprintf(stderr, "castor: note: %s\n", note.c_str());
+    TellNote("castor", absl::StrCat("note: ", note));
   }
   source.tokenizer = directory;
   CASTOR_ASSIGN_OR_RETURN(source.end_tokens, EndTokensIn(directory));

@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/annotate.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "cli/launch/hostfile.h"
 #include "cli/launch/launcher.h"
 #include "cli/output/fail.h"
+#include "cli/output/json_errors.h"
 
 namespace castor::cli {
 namespace {
@@ -77,6 +79,7 @@ absl::StatusOr<LaunchPlan> MakePlan(const LaunchArguments& arguments) {
   plan.program = {self, "train"};
   plan.program.insert(plan.program.end(), arguments.train.begin(),
                       arguments.train.end());
+  if (ErrorsAreJson()) plan.program.push_back(kJsonErrors);
   return plan;
 }
 

@@ -22,10 +22,12 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/host_name.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "cli/launch/blocked_signals.h"
 #include "cli/launch/remote_line.h"
@@ -36,6 +38,8 @@
 
 namespace castor::cli {
 namespace {
+
+constexpr char kProgram[] = "castor launch";
 
 // waitpid that a signal does not end.
 pid_t WaitFor(pid_t process, int* status, int options) {
@@ -383,18 +387,20 @@ void Run::NoteFailure(int rank, int status) {
   killed_ = killed;
   if (killed) {
     const int signal = WTERMSIG(status);
-    std::fprintf(stderr,
-                 "castor launch: rank %d (process %d) was ended by signal %d "
-                 "(%s)%s\n",
-                 rank, static_cast<int>(children_[rank].process), signal,
-                 strsignal(signal), running_ > 0 ? "; the others end too" : "");
+    TellError(kProgram,
+              absl::UnavailableError(absl::StrCat(
+                  "rank ", rank, " (process ", children_[rank].process,
+                  ") was ended by signal ", signal, " (", strsignal(signal),
+                  ")", running_ > 0 ? "; the others end too" : "")),
+              code_);
   } else if (children_[rank].remote && code == kShellFailed && !signalled_ &&
              steps_ == 0) {
-    std::fprintf(
-        stderr,
-        "castor launch: the remote shell of rank %d, on %s, has failed "
-        "(exit code %d)\n",
-        rank, plan_.ranks[rank].host.c_str(), code);
+    TellError(
+        kProgram,
+        absl::UnavailableError(absl::StrCat(
+            "the remote shell of rank ", rank, ", on ", plan_.ranks[rank].host,
+            ", has failed (exit code ", code, ")")),
+        code_);
   }
   const int64_t soon_ns = SteadyNowNs() + plan_.patience_ns;
   next_step_ns_ = std::min(next_step_ns_.value_or(soon_ns), soon_ns);
@@ -429,8 +435,7 @@ bool Run::Saves() {
 void Run::TakeWish(int signal) {
   const int64_t now_ns = SteadyNowNs();
   if (signalled_ && now_ns - signalled_ns_ >= kSameWishNs) {
-    std::fprintf(stderr,
-                 "castor launch: a second signal: the ranks are killed\n");
+    TellNote(kProgram, "a second signal: the ranks are killed");
     steps_ = 2;
     SignalAll(SIGKILL);
     return;
@@ -452,18 +457,19 @@ void Run::TakeStep() {
     return;
   }
   const int signal = steps_++ == 0 ? SIGTERM : SIGKILL;
+  const char* const name = signal == SIGTERM ? "SIGTERM" : "SIGKILL";
   if (asked) {
-    std::fprintf(stderr,
-                 "castor launch: %d of the ranks neither end nor save: they "
-                 "get %s\n",
-                 running_, signal == SIGTERM ? "SIGTERM" : "SIGKILL");
+    TellNote(
+        kProgram,
+        absl::StrCat(running_, " of the ranks neither end nor save: they get ",
+                     name));
   } else {
     // Rank 0, who speaks for all, may be among them.
-    std::fprintf(stderr,
-                 "castor launch: rank %d has failed (exit code %d), and %d of "
-                 "the others do not end: they get %s\n",
-                 failed_, code_, running_,
-                 signal == SIGTERM ? "SIGTERM" : "SIGKILL");
+    TellError(kProgram,
+              absl::UnavailableError(absl::StrCat(
+                  "rank ", failed_, " has failed (exit code ", code_, "), and ",
+                  running_, " of the others do not end: they get ", name)),
+              code_);
   }
   SignalAll(signal);
   next_step_ns_ =
@@ -474,10 +480,11 @@ void Run::TakeStep() {
 // Rank 0 tells of what it knows, and of its own failures; here it knew of none.
 void Run::TellOfUntoldFailure() const {
   if (code_ == 0 || !first_well_ || killed_ || signalled_ || steps_ > 0) return;
-  std::fprintf(stderr,
-               "castor launch: rank %d ended with exit code %d, but rank 0 "
-               "with 0, as if all were well\n",
-               failed_, code_);
+  TellError(kProgram,
+            absl::UnavailableError(
+                absl::StrCat("rank ", failed_, " ended with exit code ", code_,
+                             ", but rank 0 with 0, as if all were well")),
+            code_);
 }
 
 int Run::AwaitAll() {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 
 namespace castor::cli {
@@ -102,8 +103,8 @@ void LiveRun::Write(int64_t step, absl::Span<const Scalar> scalars) {
                          .count();
   const absl::Status status = tensorboard_->Append(now, step, scalars);
   if (status.ok()) return;
-  std::fprintf(stderr, "castor: --tensorboard: %s; the run goes on without\n",
-               std::string(status.message()).c_str());
+  TellNote("castor", absl::StrCat("--tensorboard: ", status.message(),
+                                  "; the run goes on without"));
   tensorboard_.reset();
 }
 

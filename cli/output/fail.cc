@@ -1,10 +1,8 @@
 #include "cli/output/fail.h"
 
 #include <cstdio>
-#include <string>
 
-#include "absl/strings/str_cat.h"
-#include "base/error_list.h"
+#include "base/standard_error.h"
 #include "cli/output/exit_code.h"
 
 namespace castor::cli {
@@ -35,13 +33,10 @@ int ExitCode(const absl::Status& status) {
 }
 
 int Fail(const absl::Status& status) {
-  std::string lines;
-  for (const std::string& error : ErrorsOf(status)) {
-    absl::StrAppend(&lines, "castor: ", error, "\n");
-  }
+  const int code = ExitCode(status);
   std::fflush(stdout);
-  std::fputs(lines.c_str(), stderr);
-  return ExitCode(status);
+  TellError("castor", status, code);
+  return code;
 }
 
 }  // namespace castor::cli

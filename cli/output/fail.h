@@ -8,8 +8,8 @@ namespace castor::cli {
 
 // The exit code (cli/output/exit_code.h) of a process that ends with `status`.
 int ExitCode(const absl::Status& status);
-// Prints "castor: ..." to stderr, a line for each error of `status`
-// (base/error_list.h), and gives the exit code.
+// Tells of `status` (base/standard_error.h), a line for each of its errors, and
+// gives the exit code.
 int Fail(const absl::Status& status);
 
 }  // namespace castor::cli

@@ -1,5 +1,6 @@
 #include "cli/output/out_of_memory.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 
 #include "base/sanitizers.h"
+#include "base/standard_error.h"
 #include "cli/output/exit_code.h"
 
 namespace {
@@ -63,37 +65,39 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 namespace castor::cli {
 namespace {
 
+constexpr char kNoMemory[] = "RESOURCE_EXHAUSTED";
+
 // Written without an allocation, whoever holds standard error's lock.
-void Tell(const char* line) {
+void Tell(const char* message, const char* code, int exit_status) {
+  char line[512];
+  FormatErrorWithoutMemory(message, code, exit_status, line, sizeof(line));
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, line, std::strlen(line));
 }
 
 [[noreturn]] void OnTerminate() {
-  char line[512];
+  char message[384];
   try {
     if (const std::exception_ptr thrown = std::current_exception()) {
       std::rethrow_exception(thrown);
     }
   } catch (const std::bad_alloc&) {
-    std::snprintf(line, sizeof(line),
-                  "castor: out of host memory: the system gives no %zu bytes "
-                  "more; free memory or raise the process's limit (ulimit "
-                  "-v)\n",
+    std::snprintf(message, sizeof(message),
+                  "out of host memory: the system gives no %zu bytes more; "
+                  "free memory or raise the process's limit (ulimit -v)",
                   refused_bytes);
-    Tell(line);
+    Tell(message, kNoMemory, kFailure);
     _exit(kFailure);
   } catch (const std::length_error& error) {
-    std::snprintf(line, sizeof(line),
-                  "castor: out of host memory: more was asked for than any "
-                  "allocation can hold (%s)\n",
+    std::snprintf(message, sizeof(message),
+                  "out of host memory: more was asked for than any allocation "
+                  "can hold (%s)",
                   error.what());
-    Tell(line);
+    Tell(message, kNoMemory, kFailure);
     _exit(kFailure);
   } catch (const std::exception& error) {
-    std::snprintf(line, sizeof(line), "castor: internal error: %s\n",
-                  error.what());
-    Tell(line);
+    std::snprintf(message, sizeof(message), "internal error: %s", error.what());
+    Tell(message, "INTERNAL", InterruptedBy(SIGABRT));
   } catch (...) {
   }
   std::abort();

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "absl/strings/str_cat.h"
 #include "base/printable.h"
+#include "base/standard_error.h"
 
 namespace castor::cli {
 
@@ -33,10 +35,10 @@ bool FlushOutput() {
   const int error = errno;  // 0: it was an earlier write
   std::clearerr(stdout);
   if (!told) {
-    std::fprintf(stderr,
-                 "castor: standard output cannot be written: %s; what is "
-                 "printed there is lost from here on\n",
-                 error == 0 ? "a write failed" : std::strerror(error));
+    TellNote("castor",
+             absl::StrCat("standard output cannot be written: ",
+                          error == 0 ? "a write failed" : std::strerror(error),
+                          "; what is printed there is lost from here on"));
     told = true;
   }
   return false;

@@ -1,8 +1,9 @@
 #include "cli/run/find_checkpoint.h"
 
-#include <cstdio>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "models/families.h"
 #include "run/checkpoint/checkpoint.h"
@@ -30,10 +31,10 @@ absl::StatusOr<std::string> BestOf(const CheckpointDir& directory,
   const absl::Status whole =
       opened.ok() ? (*opened)->VerifyAll() : opened.status();
   if (whole.ok()) return best;
-  std::fprintf(stderr,
-               "castor: the best checkpoint of the run, that of step %ld, "
-               "cannot be had (%s): the newest is taken\n",
-               static_cast<long>(step), std::string(whole.message()).c_str());
+  TellNote("castor",
+           absl::StrCat("the best checkpoint of the run, that of step ", step,
+                        ", cannot be had (", whole.message(),
+                        "): the newest is taken"));
   return newest;
 }
 
@@ -47,7 +48,7 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path,
   CASTOR_ASSIGN_OR_RETURN(CheckpointEntry entry,
                           directory.FindLatest(&skipped));
   for (const std::string& message : skipped) {
-    std::fprintf(stderr, "castor: %s\n", message.c_str());
+    TellNote("castor", message);
   }
   if (which == WhichCheckpoint::kBest) return BestOf(directory, entry.path);
   return std::move(entry.path);

@@ -1,7 +1,6 @@
 #include "cli/run/kept_files.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 
 namespace castor::cli {
@@ -45,10 +45,10 @@ absl::StatusOr<CopiedFiles> FilesOfCheckpoint(
     if (directory.empty() || std::filesystem::is_directory(directory, error)) {
       continue;
     }
-    std::fprintf(stderr,
-                 "castor: %s, which the model or its tokenizer came from, is "
-                 "not there any more: bring back its files by hand\n",
-                 directory.c_str());
+    TellNote("castor",
+             absl::StrCat(directory,
+                          ", which the model or its tokenizer came from, is "
+                          "not there any more: bring back its files by hand"));
   }
   return FilesOfRun(metadata.config);
 }

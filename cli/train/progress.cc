@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "base/annotate.h"
 #include "base/small_file.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
@@ -96,8 +97,10 @@ void JsonLog::Add(const Ordered& line) {
       line.dump(-1, ' ', false, Ordered::error_handler_t::replace) + "\n";
   const ssize_t written = write(fd_, text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return;
-  std::fprintf(stderr, "castor: --log-json: %s; the run goes on without\n",
-               written < 0 ? std::strerror(errno) : "the disk is full");
+  TellNote("castor",
+           absl::StrCat("--log-json: ",
+                        written < 0 ? std::strerror(errno) : "the disk is full",
+                        "; the run goes on without"));
   close(fd_);
   fd_ = -1;
 }

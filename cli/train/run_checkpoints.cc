@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/output/standard_output.h"
@@ -27,7 +28,7 @@ constexpr int kFailedSavesToStop = 3;
 
 void Warn(absl::string_view text) {
   std::fflush(stdout);
-  std::fprintf(stderr, "castor: %s\n", std::string(text).c_str());
+  TellNote("castor", text);
 }
 
 }  // namespace

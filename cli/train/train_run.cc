@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
@@ -145,7 +146,7 @@ absl::Status TrainRun::Loop() {
     if (const std::string note = trainer.TakePlanNote();
         first_ && !note.empty()) {
       progress_.Clear();
-      std::fprintf(stderr, "castor: %s\n", note.c_str());
+      TellNote("castor", note);
     }
     if (const absl::Status& why = trainer.cannot_go_on(); !why.ok()) {
       return EndInOrder(why);
@@ -303,9 +304,9 @@ void TrainRun::TakeReports() {
 void TrainRun::TellOfTrace() {
   if (trace_ == nullptr || told_of_trace_ || trace_->status().ok()) return;
   told_of_trace_ = true;
-  std::fprintf(stderr,
-               "castor: the trace is not complete: %s; training goes on\n",
-               std::string(trace_->status().message()).c_str());
+  TellNote("castor",
+           absl::StrCat("the trace is not complete: ",
+                        trace_->status().message(), "; training goes on"));
 }
 
 absl::Status TrainRun::Evaluate() {
@@ -411,9 +412,9 @@ absl::Status TrainRun::End() {
     std::printf("  %-26s %s\n", "trace", trace_->path().c_str());
     TellOfTrace();
     if (trace_->status().ok() && !merged.ok() && first_) {
-      std::fprintf(stderr,
-                   "castor: the ranks' traces stay in files of their own: %s\n",
-                   std::string(merged.message()).c_str());
+      TellNote("castor",
+               absl::StrCat("the ranks' traces stay in files of their own: ",
+                            merged.message()));
     }
   }
   if (!arguments_.summary_path.empty() && first_) {

@@ -1,6 +1,5 @@
 #include "device/comm/exchange_communicator.h"
 
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "device/comm/combine_rows.h"
+#include "device/comm/lost_rank.h"
 #include "device/gpu_context.h"
 
 namespace castor {
@@ -134,10 +134,7 @@ absl::Status ExchangeCommunicator::Run(const Collective& collective,
     transport_->Announce(status);  // no effect if it came from there
     transport_->Abandon();
     const absl::Status found = failure();
-    if (speaks_) {
-      std::fprintf(stderr, "castor: %s; the other ranks end too\n",
-                   std::string(found.message()).c_str());
-    }
+    if (speaks_) TellOfLostRank(found.message());
     return found;
   }
   record.end_ns = device().NowNs();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/status_text.h"
 #include "device/comm/exchange_communicator.h"
+#include "device/comm/lost_rank.h"
 
 namespace castor {
 namespace {
@@ -150,10 +150,7 @@ absl::Status RankGroup::Finish(std::vector<int> missing,
       // Rank 0 speaks for all; where it is missing, the first that is not.
       int first = 0;
       while (waits_for(missing[first])) ++first;
-      if (first > 0 && first == rank_) {
-        std::fprintf(stderr, "castor: %s; the other ranks end too\n",
-                     text.c_str());
-      }
+      if (first > 0 && first == rank_) TellOfLostRank(text);
       return absl::UnavailableError(text);
     }
     std::vector<int64_t> done;  // the tokens, which are ranks

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "base/thread.h"
 #include "device/comm/greeter.h"
 #include "device/comm/handshake.h"
+#include "device/comm/lost_rank.h"
 #include "device/comm/secret.h"
 #include "device/comm/socket.h"
 
@@ -337,7 +337,7 @@ void Watch::HandleEnd(Peer& peer) {
   if (options_.on_death) {
     options_.on_death(text);
   } else {
-    std::fprintf(stderr, "castor: %s; the other ranks end too\n", text.c_str());
+    TellOfLostRank(text);
   }
 }
 

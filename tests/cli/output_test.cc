@@ -8,8 +8,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -165,6 +168,62 @@ TEST_F(OutputTest, TablesThatCannotBeWrittenLeaveNoDirectory) {
   }
   EXPECT_FALSE(Exists("new"));
   EXPECT_THAT(List("there"), IsEmpty());
+}
+
+// What a run writes to standard error, a JSON object a line.
+std::vector<Json> Objects(const std::string& lines) {
+  std::vector<Json> objects;
+  for (const absl::string_view line :
+       absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    objects.push_back(Json::parse(line));
+  }
+  return objects;
+}
+
+void ExpectErrors(const ProcessResult& result, size_t errors,
+                  const std::string& says) {
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_EQ(result.out, "");
+  const std::vector<Json> objects = Objects(result.err);
+  ASSERT_EQ(objects.size(), errors) << result.err;
+  EXPECT_EQ(objects[0].size(), 5);
+  for (const Json& object : objects) {
+    EXPECT_EQ(object["level"], "error");
+    EXPECT_EQ(object["program"], "castor");
+    EXPECT_EQ(object["exit_status"], 2);
+    EXPECT_EQ(object["code"], "INVALID_ARGUMENT");
+  }
+  EXPECT_THAT(objects[0]["message"].get<std::string>(), HasSubstr(says));
+}
+
+TEST_F(OutputTest, JsonErrorsMakesObjectsOfEveryCommandsErrors) {
+  Json config = SmallConfig();
+  config["stepz"] = 3;
+  config["optimizer"]["typo"] = "x";
+  WriteConfig(config);
+  const std::string option = "--json-errors";
+  ExpectErrors(Castor({option, "train", "run.json"}), 2, "run.json: ");
+  ExpectErrors(Castor({"plan", "run.json", option}), 2, "run.json: ");
+  ExpectErrors(Castor({"info", "--so", option}), 1, "--so");
+  ExpectErrors(Castor({option}), 1, "a subcommand is needed");
+  // The launcher's own, and a rank's, which is told once.
+  ExpectErrors(Castor({"launch", "run.json", option}), 1, "--nproc");
+  ExpectErrors(Castor({"launch", option, "--nproc", "2", "run.json"}), 2,
+               "run.json: ");
+}
+
+TEST_F(OutputTest, JsonErrorsMakesAnObjectOfANote) {
+  WriteConfig(SmallConfig());
+  const ProcessResult result =
+      RunCastor({"train", "run.json", "--json-errors", "--set", "steps=1"},
+                directory(), /*ranks=*/0, "exec > /dev/full; exec \"$@\"");
+  EXPECT_EQ(result.exit_code, 0);
+  const std::vector<Json> objects = Objects(result.err);
+  ASSERT_EQ(objects.size(), 1) << result.err;
+  EXPECT_EQ(objects[0]["level"], "note");
+  EXPECT_THAT(objects[0]["message"].get<std::string>(),
+              HasSubstr("standard output cannot be written"));
+  EXPECT_EQ(objects[0].size(), 3);
 }
 
 }  // namespace

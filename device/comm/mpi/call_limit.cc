@@ -6,18 +6,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "device/comm/lost_rank.h"
 
 namespace castor {
 namespace {
@@ -37,9 +39,8 @@ std::string ReadProc(absl::string_view process, absl::string_view name) {
 // The file of a process's program; "": it has none, or may not be seen.
 std::string ProgramOf(absl::string_view process) {
   char path[PATH_MAX];
-  const ssize_t size =
-      readlink(absl::StrCat("/proc/", process, "/exe").c_str(), path,
-               sizeof(path));
+  const ssize_t size = readlink(absl::StrCat("/proc/", process, "/exe").c_str(),
+                                path, sizeof(path));
   return size < 0 ? "" : std::string(path, size);
 }
 
@@ -124,9 +125,8 @@ std::string WhoDidNotCome(const MpiPlace& place,
                                  " ranks only ", found.size(), " are there"));
   }
   if (!stopped.empty()) {
-    words.push_back(absl::StrCat(RankNames(stopped),
-                                 stopped.size() == 1 ? " is" : " are",
-                                 " stopped"));
+    words.push_back(absl::StrCat(
+        RankNames(stopped), stopped.size() == 1 ? " is" : " are", " stopped"));
   }
   if (words.empty()) {
     words.push_back(all_here
@@ -150,21 +150,24 @@ absl::StatusOr<std::unique_ptr<CallLimit>> CallLimit::Start(
       }
     }
     const std::vector<RankProcess> found = RanksOfThisMachine();
-    const auto first = std::find_if(
-        found.begin(), found.end(),
-        [](const RankProcess& each) { return !each.stopped; });
+    const auto first =
+        std::find_if(found.begin(), found.end(),
+                     [](const RankProcess& each) { return !each.stopped; });
     if (found.empty() || first == found.end() || first->process == getpid()) {
-      std::fprintf(stderr,
-                   "castor: rank %d of %d waited %g s for the other ranks in "
-                   "%s: %s; the ranks end\n",
-                   place.rank, place.world_size,
-                   static_cast<double>(limit_ns) / 1e9, what.c_str(),
-                   found.empty() ? "which of them did not come is not known"
-                                 : WhoDidNotCome(place, found).c_str());
+      TellError("castor",
+                absl::UnavailableError(absl::StrCat(
+                    "rank ", place.rank, " of ", place.world_size, " waited ",
+                    static_cast<double>(limit_ns) / 1e9,
+                    " s for the other ranks in ", what, ": ",
+                    found.empty() ? "which of them did not come is not known"
+                                  : WhoDidNotCome(place, found),
+                    "; the ranks end")),
+                kExitStatusOfLostRank);
     } else {
       std::this_thread::sleep_for(kFirstWord);
     }
-    _exit(1);  // no destructor, since a call of MPI's is under way
+    _exit(kExitStatusOfLostRank);  // no destructor, since a call of MPI's is
+                                   // under way
   };
   CASTOR_ASSIGN_OR_RETURN(limit->thread_,
                           StartThread("the limit of a call of MPI's", wait));

@@ -8,16 +8,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/event.h"
+#include "base/standard_error.h"
 #include "base/status_macros.h"
 #include "device/comm/secret.h"
 #include "device/comm/socket.h"
@@ -323,18 +324,20 @@ absl::Status TcpTransport::Poll(int64_t wait_ns, bool /*hot*/,
 // What the user should know of how the ranks met, from rank 0.
 void Tell(const LaunchEnv& launch, const Meeting& meeting) {
   if (meeting.strangers > 0) {
-    std::fprintf(stderr, "castor: the ranks have met%s\n",
-                 meeting.strangers_text.c_str());
+    TellNote("castor",
+             absl::StrCat("the ranks have met", meeting.strangers_text));
   }
   if (meeting.several_machines && launch.secret.empty()) {
-    std::fprintf(
-        stderr,
-        "castor: warning: the ranks on several machines share no secret: "
-        "whoever reaches rank 0's port %d can join the run, or end it. Give "
-        "all ranks one: CASTOR_SECRET_FILE=FILE, made by `umask 077; openssl "
-        "rand -hex 32 >FILE` and copied to each machine, or CASTOR_SECRET; "
-        "castor launch does it by itself (SECURITY.md)\n",
-        launch.master_port);
+    TellNote(
+        "castor",
+        absl::StrCat(
+            "warning: the ranks on several machines share no secret: whoever "
+            "reaches rank 0's port ",
+            launch.master_port,
+            " can join the run, or end it. Give all ranks one: "
+            "CASTOR_SECRET_FILE=FILE, made by `umask 077; openssl rand -hex 32 "
+            ">FILE` and copied to each machine, or CASTOR_SECRET; castor "
+            "launch does it by itself (SECURITY.md)"));
   }
 }
 
