@@ -1,5 +1,6 @@
 // Parts of your own: an operator, an optimizer, an encoder with a head that
-// classifies, and a run that is saved, resumed, planned and traced.
+// classifies, and a run that is saved, resumed, planned and traced, by one rank or
+// by as many as a launcher starts (torchrun, srun, mpirun), to the same bits.
 //
 //   own_parts FOLDER STEPS [TRACE_FILE]
 //
@@ -17,6 +18,7 @@ namespace {
 
 using namespace castor;  // NOLINT: a program's own file
 constexpr int64_t kLength = 16, kWidth = 32, kHeads = 4, kNumbers = 10;
+constexpr int64_t kMicroBatches = 2;  // in a step, of all ranks together
 
 // y = max(x, 0)^2, an operator that Castor does not have, for fp32 on the host:
 // what one element of one array becomes of one of another.
@@ -182,23 +184,36 @@ MicroBatch Samples(int64_t first, int64_t count) {
 
 absl::Status Train(const std::string& folder, int64_t steps,
                    const std::string& trace_path) {
+  CASTOR_ASSIGN_OR_RETURN(const LaunchEnv launch,
+                          LaunchOfClient(CurrentEnvironment()));
+  CASTOR_ASSIGN_OR_RETURN(const auto group, JoinLaunchedRanks(launch));
+  const bool speaks = launch.rank == 0;
   Engine engine(DType::kFloat32, /*seed=*/1);
   const ZeroInit scope(engine);
   Classifier model;
   TrainerOptions options;
-  options.shape = {.batch = 16, .length = kLength};
+  options.shape = {
+      .batch = 8, .length = kLength, .micro_batches = kMicroBatches};
   options.eval_batch = 16;
   options.optimizer.rule = std::make_shared<Signum>();
   options.learning_rate = [](int64_t) { return 5e-4; };
   options.memory.device_bytes = 3 << 19;  // 1.5 MiB
+  options.ranks = {.rank = launch.rank, .world_size = launch.world_size};
+  if (launch.world_size > 1) {
+    options.ranks.join = [&group](Device* device) {
+      return group->MakeCommunicator(device);
+    };
+  }
 
   // The plan, before anything is allocated.
   TrainerOptions ask = options;
   ask.admit_only = true;
   CASTOR_ASSIGN_OR_RETURN(auto asked, Trainer::Create(&engine, &model, ask));
-  std::printf(
-      "fits, from %s on\n",
-      FormatBytes(asked->admission().smallest_device_budget_bytes).c_str());
+  if (speaks) {
+    std::printf(
+        "fits, from %s on\n",
+        FormatBytes(asked->admission().smallest_device_budget_bytes).c_str());
+  }
   asked.reset();  // an engine has one trainer at a time
 
   CASTOR_ASSIGN_OR_RETURN(const auto trainer,
@@ -207,7 +222,9 @@ absl::Status Train(const std::string& folder, int64_t steps,
   InitialValues values(engine.seed());
   CASTOR_ASSIGN_OR_RETURN(const auto begun, checkpoints.Begin(values));
   for (const std::string& note : begun.notes) std::puts(note.c_str());
-  std::printf("from step %lld\n", static_cast<long long>(trainer->step()));
+  if (speaks) {
+    std::printf("from step %lld\n", static_cast<long long>(trainer->step()));
+  }
   std::unique_ptr<RunTrace> trace;
   if (!trace_path.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -216,14 +233,19 @@ absl::Status Train(const std::string& folder, int64_t steps,
                          {.first = 1, .last = 5}, trainer.get()));
   }
   while (trainer->step() < steps) {
-    const int64_t first = trainer->step() * options.shape.batch;
-    CASTOR_ASSIGN_OR_RETURN(const double loss,
-                            trainer->Step([&]() -> absl::StatusOr<MicroBatch> {
-                              return Samples(first, options.shape.batch);
-                            }));
+    // Of the step's micro batches, this rank's.
+    int64_t index = trainer->step() * kMicroBatches + launch.rank;
+    CASTOR_ASSIGN_OR_RETURN(
+        const double loss,
+        trainer->Step([&]() -> absl::StatusOr<MicroBatch> {
+          const int64_t mine = std::exchange(index, index + launch.world_size);
+          return Samples(mine * options.shape.batch, options.shape.batch);
+        }));
     if (trainer->step() % 50 == 0) {
-      std::printf("step %lld  loss %.4f\n",
-                  static_cast<long long>(trainer->step()), loss);
+      if (speaks) {
+        std::printf("step %lld  loss %.4f\n",
+                    static_cast<long long>(trainer->step()), loss);
+      }
       CASTOR_RETURN_IF_ERROR(checkpoints.Save());
     }
   }
@@ -236,19 +258,23 @@ absl::Status Train(const std::string& folder, int64_t steps,
     CASTOR_RETURN_IF_ERROR(trace->status());
   }
   // Samples that no step has seen.
-  int64_t unseen = int64_t{1} << 40;
+  int64_t unseen = (int64_t{1} << 40) + 16 * launch.rank;
   CASTOR_ASSIGN_OR_RETURN(
       const Trainer::LossSum sum,
       trainer->EvaluateSum(/*batches=*/8, [&]() -> absl::StatusOr<MicroBatch> {
-        return Samples(std::exchange(unseen, unseen + 16), 16);
+        return Samples(std::exchange(unseen, unseen + 16 * launch.world_size),
+                       16);
       }));
   CASTOR_ASSIGN_OR_RETURN(
       const std::string sha256,
-      ParametersSha256(trainer->parameters(), trainer->store(), nullptr));
-  std::printf(
-      "accuracy %.3f\nparameters' sha256 %s\n",
-      static_cast<double>(sum.correct) / static_cast<double>(sum.labels),
-      sha256.c_str());
+      ParametersSha256(trainer->parameters(), trainer->store(),
+                       trainer->communicator()));
+  if (speaks) {
+    std::printf(
+        "accuracy %.3f\nparameters' sha256 %s\n",
+        static_cast<double>(sum.correct) / static_cast<double>(sum.labels),
+        sha256.c_str());
+  }
   return trainer->Drain();
 }
 

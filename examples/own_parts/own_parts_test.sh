@@ -1,6 +1,6 @@
 #!/bin/bash
 # The example learns, and a run that was interrupted ends with the bits of one that
-# was not.
+# was not, by two ranks as by one.
 set -euo pipefail
 
 readonly kProgram="$1"
@@ -24,3 +24,14 @@ parts="$("${kProgram}" "${kDir}/parts" 300)"
 grep -q '^from step 120$' <<<"${parts}" || fail "it did not go on: ${parts}"
 [[ "$(tail -n 2 <<<"${parts}")" == "$(tail -n 2 <<<"${whole}")" ]] ||
   fail "other bits: ${parts}"
+
+# As torchrun starts them, on a port that is free now.
+port="$((20000 + RANDOM % 12000))"
+while (: >"/dev/tcp/127.0.0.1/${port}") 2>/dev/null; do port=$((port + 1)); done
+export MASTER_ADDR=127.0.0.1 MASTER_PORT="${port}" WORLD_SIZE=2 LOCAL_WORLD_SIZE=2
+RANK=1 LOCAL_RANK=1 "${kProgram}" "${kDir}/ranks" 300 >"${kDir}/second" &
+ranks="$(RANK=0 LOCAL_RANK=0 "${kProgram}" "${kDir}/ranks" 300)"
+wait "$!"
+[[ ! -s "${kDir}/second" ]] || fail "rank 1 spoke: $(cat "${kDir}/second")"
+[[ "$(tail -n 2 <<<"${ranks}")" == "$(tail -n 2 <<<"${whole}")" ]] ||
+  fail "other bits on two ranks: ${ranks}"

@@ -17,6 +17,11 @@
 #include "base/units.h"
 #include "castor/version.h"
 
+// Several ranks.
+#include "client/launched_ranks.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/rank_group.h"
+
 // Models: parameters, tensors, operators, one's own operators.
 #include "models/families.h"
 #include "run/model/model_state.h"
