@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 
 usage() {
   cat <<'END'
-usage: tools/check_library.sh [--quick] [--from BIN | --prefix DIR]
+usage: tools/check_library.sh [--quick | --update] [--from BIN | --prefix DIR]
 
 Installs castor (tools/install.sh) into a folder that is moved afterwards, and
 looks whether
@@ -14,6 +14,8 @@ looks whether
   the page docs/library.md names each public header, and the headers, the library
   and the program are of one version; the completions are scripts
   examples/own_parts is compiled and linked as pkg-config says, and trains
+  the public interface is that of library/interface.txt (tools/interface.sh), and the
+  changelog names what changed in it since the last release (library/released.txt)
 
 and without --quick also whether
 
@@ -23,6 +25,7 @@ and without --quick also whether
   and with the static library, and pass their tests
   a Bazel workspace of another name builds examples/own_parts with it
 
+  --update  writes library/interface.txt, and nothing else
   --from    Bazel's folder of what is built (bazel-bin); nothing is built then
   --prefix  a castor that is installed there is tried instead, such as /usr
 END
@@ -33,10 +36,11 @@ fail() {
   exit 1
 }
 
-quick=0 install=() prefix=""
+quick=0 update=0 install=() prefix=""
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --quick) quick=1 ;;
+    --update) update=1 ;;
     --from | --prefix)
       [[ $# -ge 2 ]] || { echo "check_library: $1 wants a value" >&2; exit 2; }
       if [[ "$1" == --from ]]; then install=(--from "$2"); else prefix="$2"; fi
@@ -104,7 +108,28 @@ grep -q '^\.SS castor trace view TRACE' "${prefix}/share/man/man1/castor.1"* ||
 cp -r examples/own_parts examples/custom_model "${kDir}/"
 cd "${kDir}/own_parts"
 tried "own_parts, by pkg-config" g++ -std=c++20 -O0 -Werror -Wall "${cflags[@]}" \
-  main.cc -o own_parts "${libs[@]}" "-Wl,-rpath,${kLib}"
+  "-fdump-lang-class=${kDir}/classes" main.cc -o own_parts "${libs[@]}" \
+  "-Wl,-rpath,${kLib}"
+cd "${kTree}"
+tools/interface.sh list "${prefix}" "${kLib}/libcastor.so" "${kDir}/classes" \
+  >"${kDir}/interface"
+if [[ "${update}" -eq 1 ]]; then
+  cp "${kDir}/interface" library/interface.txt
+  echo "check_library: library/interface.txt has" \
+    "$(wc -l <library/interface.txt) lines"
+  exit 0
+fi
+# Another release of Debian has another compiler and another standard library.
+if [[ "$(. /etc/os-release && echo "${VERSION_ID:-}")" == 12 ]]; then
+  tools/interface.sh changes library/interface.txt "${kDir}/interface" \
+    CHANGELOG.md >"${kDir}/changes" || [[ -s "${kDir}/changes" ]] || fail "no list"
+  [[ ! -s "${kDir}/changes" ]] || fail "the public interface has changed; say so \
+in CHANGELOG.md, then tools/check_library.sh --update: $(head "${kDir}/changes")"
+  [[ ! -e library/released.txt ]] ||
+    tools/interface.sh changes library/released.txt library/interface.txt \
+      CHANGELOG.md >/dev/null || fail "a change of the public interface is not told"
+fi
+cd "${kDir}/own_parts"
 if [[ "${quick}" -eq 1 ]]; then
   tried "own_parts trains" ./own_parts "${kDir}/run" 5
   exit 0
