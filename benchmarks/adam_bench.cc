@@ -187,7 +187,8 @@ void BM_PackedAdamAgainstAdam(benchmark::State& state, int bits) {
                         .bits = bits,
                         .elements = kElements,
                         .grad_scale = &scale};
-  auto* const m = reinterpret_cast<std::byte*>(arrays.master + kElements);
+  auto* const m =
+      reinterpret_cast<std::byte*>(narrow.get() + payload + kElements);
   arrays.states = {m, m + m_bytes};
   EncodeStates(m_format, values.data(), m, kElements, 0, kElements);
   EncodeStates(v_format, values.data(), m + m_bytes, kElements, 0, kElements);
