@@ -75,9 +75,10 @@ times="set-up ${SECONDS} s, " # how long each part took
 show=(--noshow_progress)
 [[ -t 1 ]] && show=()
 
-# More than the processors can do at once is compiled, since tests wait much.
-jobs=("--jobs=HOST_CPUS*1.5" "--local_cpu_resources=HOST_CPUS*1.5"
-  --local_test_jobs=HOST_CPUS*1.5)
+# More than the processors can do at once is compiled and run, since tests wait
+# for more than half of their time.
+jobs=("--jobs=HOST_CPUS*2.5" "--local_cpu_resources=HOST_CPUS*2.5"
+  --local_test_jobs=HOST_CPUS*2.5)
 
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
 run_tests() {
