@@ -12,8 +12,9 @@
 
 namespace castor::cli {
 
-// What a budget that follows the card begins with: what it has room for now.
-// `local_rank`: of this machine's ranks, whose card it is.
+// Returns the budget, in bytes, with which a run begins that follows the card:
+// what the card has room for now. `local_rank` numbers this machine's ranks,
+// each of which has a card.
 absl::StatusOr<int64_t> RoomOnCard(const DeviceConfig& device, int local_rank);
 
 // Has the trainer run on the rank's card. A budget that follows it and is not

@@ -233,7 +233,7 @@ absl::Status Train(const std::string& folder, int64_t steps,
                          {.first = 1, .last = 5}, trainer.get()));
   }
   while (trainer->step() < steps) {
-    // Of the step's micro batches, this rank's.
+    // Ranks take the step's micro batches by turns; this is our next one.
     int64_t index = trainer->step() * kMicroBatches + launch.rank;
     CASTOR_ASSIGN_OR_RETURN(
         const double loss,

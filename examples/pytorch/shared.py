@@ -122,6 +122,18 @@ def config_with(path, settings):
     return config
 
 
+def train(engine, micro_batches, loss_of):
+    """The losses of the micro batches that are this rank's: ranks take them by
+    turns."""
+    losses = []
+    for batch in micro_batches[engine.rank :: engine.world_size]:
+        loss = loss_of(batch)
+        engine.backward(loss)
+        losses.append(loss.item())
+        engine.step()
+    return losses
+
+
 def report(engine):
     """What the run took, in a line."""
     summary = engine.summary()

@@ -68,6 +68,20 @@ def noam(step: int) -> float:
     return 1e-2 * (done / 10**1.5 if done <= 10 else done**-0.5)
 
 
+def boolq_step(model: torch.nn.Module) -> Callable[[int], None]:
+    """What ends a step of BMTrain's recipe, by its number: AdamW by Noam's rate, of
+    gradients that are clipped to a norm of 10."""
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+
+    def step(number: int) -> None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+        optimizer.param_groups[0]["lr"] = noam(number)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
 def make_bert(folder: Path, model_class: Any) -> None:
     """A directory of Hugging Face's: a small BERT without dropout, and a tokenizer
     that knows the text's words."""

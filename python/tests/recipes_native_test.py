@@ -15,7 +15,9 @@ from unittest import mock
 import torch
 import transformers
 
-from recipe_parts import RECIPES, make_bert, noam, paragraphs, plain_losses, settings
+from recipe_parts import (
+    RECIPES, boolq_step, make_bert, paragraphs, plain_losses, settings,
+)
 import boolq
 import shared
 import sizes
@@ -36,13 +38,6 @@ class NativeTest(unittest.TestCase):
             model = transformers.BertForSequenceClassification.from_pretrained(
                 folder / "bert"
             )
-            optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
-
-            def step(number: int) -> None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-                optimizer.param_groups[0]["lr"] = noam(number)
-                optimizer.step()
-                optimizer.zero_grad()
 
             def loss_of(chosen: list[Any]) -> torch.Tensor:
                 inputs = tokenizer(
@@ -52,7 +47,7 @@ class NativeTest(unittest.TestCase):
                 return model(**inputs, labels=torch.tensor([r[2] for r in chosen])).loss
 
             batches = (rows[i : i + 8] for _ in range(4) for i in range(0, 40, 8))
-            plain = plain_losses(model, 1, batches, loss_of, step)
+            plain = plain_losses(model, 1, batches, loss_of, boolq_step(model))
             for a, b in zip(ours["losses"], plain, strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-5)
             least = ours["smallest_device_budget_bytes"]

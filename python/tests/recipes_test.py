@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from recipe_parts import (
-    RECIPES, STEPS, TEXT, TINY, make_bert, noam, paragraphs, plain_losses, settings,
+    RECIPES, STEPS, TEXT, TINY, boolq_step, make_bert, paragraphs, plain_losses, settings,
 )
 from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
 
@@ -266,14 +266,6 @@ class Recipes(unittest.TestCase):
         words = shared.Words(text for row in rows for text in row[:2])
         with mock.patch.object(boolq, "SMALL", TINY):
             model = boolq.load_model(None, words.size)
-        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
-
-        def step(number: int) -> None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-            optimizer.param_groups[0]["lr"] = noam(number)
-            optimizer.step()
-            optimizer.zero_grad()
-
         cross_entropy = torch.nn.CrossEntropyLoss(ignore_index=-100)
         batches = (
             batch
@@ -282,7 +274,8 @@ class Recipes(unittest.TestCase):
         )
         plain = plain_losses(
             model, 2, batches,
-            lambda batch: cross_entropy(model(**batch[0]), batch[1]), step,
+            lambda batch: cross_entropy(model(**batch[0]), batch[1]),
+            boolq_step(model),
         )
         self.assert_close(ours, plain)
         on_device = ["--set", "memory.placement_policy=auto"]

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -12,7 +14,7 @@
 
 namespace castor {
 
-// Of the parameters to which updates are added.
+// The format of masters, the parameters to which updates are added.
 enum class MasterFormat : uint8_t { kFloat32, kSplit, kBFloat16 };
 // By their values.
 inline constexpr absl::string_view kMasterFormats[] = {"fp32", "split", "bf16"};
@@ -25,7 +27,7 @@ constexpr StateFormat FormatOfMaster(MasterFormat format) {
                                              : StateFormat::kFloat32;
 }
 
-// Of the moments of gradients.
+// The format of the moments of gradients.
 enum class MomentFormat : uint8_t { kFloat32, kBFloat16, kInt8 };
 inline constexpr absl::string_view kMomentFormats[] = {"fp32", "bf16", "int8"};
 constexpr absl::string_view MomentFormatName(MomentFormat format) {
@@ -51,6 +53,22 @@ inline std::string Describe(const StateFormats& formats) {
                     MomentFormatName(formats.moments));
   }
   return text;
+}
+
+// What a configuration with formats `from` sets to have `to`, as keys with
+// their paths, and values: first the master.
+inline std::vector<std::pair<absl::string_view, absl::string_view>>
+ChangedFormats(const StateFormats& from, const StateFormats& to) {
+  std::vector<std::pair<absl::string_view, absl::string_view>> changed;
+  if (to.master != from.master) {
+    changed.emplace_back("optimizer.state_format.master",
+                         MasterFormatName(to.master));
+  }
+  if (to.moments != from.moments) {
+    changed.emplace_back("optimizer.state_format.moments",
+                         MomentFormatName(to.moments));
+  }
+  return changed;
 }
 
 }  // namespace castor

@@ -203,8 +203,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   // A row for each rank: its losses, where nothing is trained each with a count
   // of correct tokens (-1: none), the two halves of the device budget that it
   // has room for or is asked for, or 0, and of its learning rate, how long its
-  // latest step
-  // took, if that was of this plan, and why it wants to stop, or 0.
+  // latest step took, if that was of this plan, and why it wants to stop, or 0.
   const int64_t each = shape.training ? 1 : 2;
   const int64_t row = each * shape.micro_batches + 6;
   const double rate = update.has_value() ? update->lr : 0;

@@ -261,8 +261,7 @@ class Trainer final : public ObservedRun {
   // What the device has room for, by this rank; where nothing follows that, the
   // budget that is asked for, or 0.
   absl::StatusOr<int64_t> BudgetToTell();
-  // What changing the budget does; the budget and the
-  // plan of training are new, or nothing is.
+  // Changes budget and plan; both are new afterwards, or nothing is.
   absl::Status PlanFor(int64_t bytes, Program& training, Refusal* refusal);
   absl::Status GrowArena(int64_t bytes);
   // Sets what is known of an admitted run without a plan.
@@ -415,8 +414,9 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
-  // Of a budget that follows the device: the most that it comes to, the least
-  // that was found to do, and what is to be told.
+  // A budget that follows the device grows to most_device_bytes_ and shrinks to
+  // no less than least_device_bytes_, the least that was found to do;
+  // memory_note_ is what is to be told of that.
   MemoryFollower follower_;
   int64_t most_device_bytes_ = 0;
   int64_t least_device_bytes_ = 0;

@@ -430,14 +430,9 @@ std::vector<std::string> Trainer::FindRemedies() {
     layout.states = rule.StatesIn(formats);
     if (!fits(memory.policy, options_.shape)) continue;
     std::string settings;
-    if (formats.master != rule.formats().master) {
-      settings = absl::StrCat("optimizer.state_format.master \"",
-                              MasterFormatName(formats.master), "\"");
-    }
-    if (formats.moments != rule.formats().moments) {
-      absl::StrAppend(&settings, settings.empty() ? "" : " with ",
-                      "optimizer.state_format.moments \"",
-                      MomentFormatName(formats.moments), "\"");
+    for (const auto& [key, value] : ChangedFormats(rule.formats(), formats)) {
+      absl::StrAppend(&settings, settings.empty() ? "" : " with ", key, " \"",
+                      value, "\"");
     }
     remedies.push_back(absl::StrCat(settings, " (other results)"));
     break;

@@ -40,6 +40,23 @@ nlohmann::json ChangesJson(const std::vector<Change>& changes) {
   return json;
 }
 
+std::vector<std::string> DeviceMemorySettings(const Config& config,
+                                              int64_t bytes) {
+  std::vector<std::string> settings = {
+      absl::StrCat("memory.device_memory=", bytes)};
+  // A floor is refused beside a budget that follows nothing.
+  if (config.memory.device_memory_floor > 0) {
+    settings.push_back("memory.device_memory_floor=null");
+  }
+  return settings;
+}
+
+void SetDeviceMemory(const Config& config, int64_t bytes, Change* change) {
+  for (const std::string& setting : DeviceMemorySettings(config, bytes)) {
+    Set(setting, change);
+  }
+}
+
 std::vector<std::string> MicroBatchSettings(int64_t micro_batch,
                                             int64_t accumulation) {
   return {absl::StrCat("train_micro_batch_size_per_gpu=", micro_batch),
@@ -56,13 +73,8 @@ void SetMicroBatch(int64_t micro_batch, int64_t accumulation, Change* change) {
 std::vector<std::string> FormatSettings(const StateFormats& from,
                                         const StateFormats& to) {
   std::vector<std::string> settings;
-  if (to.master != from.master) {
-    settings.push_back(absl::StrCat("optimizer.state_format.master=",
-                                    MasterFormatName(to.master)));
-  }
-  if (to.moments != from.moments) {
-    settings.push_back(absl::StrCat("optimizer.state_format.moments=",
-                                    MomentFormatName(to.moments)));
+  for (const auto& [key, value] : ChangedFormats(from, to)) {
+    settings.push_back(absl::StrCat(key, "=", value));
   }
   return settings;
 }

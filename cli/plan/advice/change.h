@@ -37,6 +37,12 @@ absl::StatusOr<bool> Fits(const Change& change);
 
 nlohmann::json ChangesJson(const std::vector<Change>& changes);
 
+// The settings of a device budget for a run as `config` has it, which then
+// follows nothing.
+std::vector<std::string> DeviceMemorySettings(const Config& config,
+                                              int64_t bytes);
+void SetDeviceMemory(const Config& config, int64_t bytes, Change* change);
+
 // The settings of a micro batch.
 std::vector<std::string> MicroBatchSettings(int64_t micro_batch,
                                             int64_t accumulation);

@@ -60,11 +60,7 @@ class Fitting {
         Of("device_memory", absl::StrCat(FormatBytes(least), " (", least,
                                          " bytes) of device memory, which is ",
                                          FormatBytes(least - now), " more"));
-    Set(absl::StrCat("memory.device_memory=", least), &change);
-    // It follows nothing then.
-    if (config().memory.device_memory_floor > 0) {
-      Set("memory.device_memory_floor=null", &change);
-    }
+    SetDeviceMemory(config(), least, &change);
     // The card may have less.
     change.machine.more_device_bytes = least - now;
     return Try(std::move(change)).status();

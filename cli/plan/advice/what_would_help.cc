@@ -39,11 +39,7 @@ std::vector<Change> Possible(const PlanArguments& arguments,
     const int64_t more = SomeMore(now);
     Change& change = add("device_memory", absl::StrCat(FormatBytes(more),
                                                        " more device memory"));
-    Set(absl::StrCat("memory.device_memory=", now + more), &change);
-    // It follows nothing then.
-    if (config.memory.device_memory_floor > 0) {
-      Set("memory.device_memory_floor=null", &change);
-    }
+    SetDeviceMemory(config, now + more, &change);
     change.machine.more_device_bytes = more;
   }
   if (const int64_t now = config.memory.host_memory; now < kUnlimitedBytes) {

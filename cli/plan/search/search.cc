@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "cli/plan/advice/change.h"
 #include "cli/plan/planned_run.h"
 
 namespace castor::cli {
@@ -373,10 +374,9 @@ class Searcher {
           least + (best.device_peak_bytes - least) / kParts * part;
       if (bytes >= best.device_peak_bytes) continue;
       Candidate& trial = trials.emplace_back(best.candidate);
-      AddSetting(absl::StrCat("memory.device_memory=", bytes), &trial);
-      // It follows nothing then.
-      if (candidates_.asked.memory.device_memory_floor > 0) {
-        AddSetting("memory.device_memory_floor=null", &trial);
+      for (const std::string& setting :
+           DeviceMemorySettings(candidates_.asked, bytes)) {
+        AddSetting(setting, &trial);
       }
     }
     std::vector<absl::StatusOr<FoundPlan>> plans(

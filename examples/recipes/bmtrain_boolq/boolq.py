@@ -136,12 +136,9 @@ def main(given=None):
         for epoch in range(1, options.epochs + 1):
             rows = shuffled(train, epoch, step_rows)
             micro_batches = list(batches(rows, words, options.max_length, size))
-            # Ranks take them by turns.
-            for batch in micro_batches[engine.rank :: engine.world_size]:
-                loss = engine.compute(loss_of, *batch)
-                engine.backward(loss)
-                losses.append(loss.item())
-                engine.step()
+            losses += shared.train(
+                engine, micro_batches, lambda batch: engine.compute(loss_of, *batch)
+            )
             evaluate(f"epoch {epoch}, loss {losses[-1]:.4f}")
         if engine.rank == 0:
             shared.report(engine)

@@ -207,6 +207,10 @@ def main(given=None):
     losses = []
     with castor.initialize(model, config) as engine:
 
+        def loss_of(chosen):
+            inputs, spans = batch_of(chosen)
+            return engine(**inputs, **spans).loss
+
         def evaluate(when):
             answers = answer(engine, dev, dev_windows, size)
             right = [(name, [text for text, _ in texts]) for name, _, _, texts in dev]
@@ -222,13 +226,7 @@ def main(given=None):
         for epoch in range(1, options.epochs + 1):
             rows = shuffled(windows, epoch, step_rows)
             micro_batches = [rows[i : i + size] for i in range(0, len(rows), size)]
-            # Ranks take them by turns.
-            for chosen in micro_batches[engine.rank :: engine.world_size]:
-                inputs, spans = batch_of(chosen)
-                loss = engine(**inputs, **spans).loss
-                engine.backward(loss)
-                losses.append(loss.item())
-                engine.step()
+            losses += shared.train(engine, micro_batches, loss_of)
             evaluate(f"epoch {epoch}, loss {losses[-1]:.4f}")
         if engine.rank == 0:
             shared.report(engine)
