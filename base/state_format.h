@@ -112,10 +112,15 @@ constexpr float ScaleOfTile(uint32_t most) {
   const uint32_t exponent = most & kExponent;
   return std::bit_cast<float>(exponent < kLeast ? kLeast : exponent);
 }
+// What the tile's largest values are near to when they become codes.
+constexpr float CodeRange(StateFormat format) {
+  return format == StateFormat::kSigned8 ? 0x1p15f : 0x1p31f;
+}
+constexpr float OfCode(StateFormat format, float scale) {
+  return scale * (1 / CodeRange(format));
+}
 constexpr TileScale MakeTileScale(StateFormat format, float scale) {
-  const float range =
-      format == StateFormat::kSigned8 ? 32768.0f : 2147483648.0f;  // 2^15, 2^31
-  return {scale, range / scale, scale / range};
+  return {scale, CodeRange(format) / scale, OfCode(format, scale)};
 }
 
 constexpr uint32_t MostCode(StateFormat format) {

@@ -53,10 +53,7 @@ struct LionStep {
 // Elements [begin, begin + size) of the arrays, of the given range.
 void LionImpl(const LionArgs& args, const LionRange& range,
               const LionScalars& s, int64_t begin, int64_t size) {
-  const LionStep step(s);
-  UpdateTiles<LionArgs::kStates>(args.arrays, range, begin, size,
-                                 [&](auto& tile)
-                                     HWY_ATTR { return StepTile(step, tile); });
+  UpdateTiles<LionArgs::kStates>(args.arrays, range, begin, size, LionStep(s));
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE

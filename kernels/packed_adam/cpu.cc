@@ -15,22 +15,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
 
-template <bool kL2, bool kLerpFromM>
-HWY_INLINE bool StepAdamTile(const AdamScalars& s, Tile<2>& x) {
-  return StepTile(AdamStep<kL2, kLerpFromM>(s), x);
-}
-
 // Elements [begin, begin + size) of the arrays, of the given range.
 void PackedAdamImpl(const PackedAdamArgs& args, const PackedAdamRange& range,
                     const AdamScalars& s, int64_t begin, int64_t size) {
-  UpdateTiles<2>(args.arrays, range, begin, size, [&](Tile<2>& x) HWY_ATTR {
-    if (s.l2) {
-      return s.moments.lerp_from_m ? StepAdamTile<true, true>(s, x)
-                                   : StepAdamTile<true, false>(s, x);
-    }
-    return s.moments.lerp_from_m ? StepAdamTile<false, true>(s, x)
-                                 : StepAdamTile<false, false>(s, x);
-  });
+  const auto update = [&]<bool kL2, bool kLerpFromM>() HWY_ATTR {
+    UpdateTiles<2>(args.arrays, range, begin, size,
+                   AdamStep<kL2, kLerpFromM>(s));
+  };
+  if (s.l2) {
+    return s.moments.lerp_from_m ? update.template operator()<true, true>()
+                                 : update.template operator()<true, false>();
+  }
+  return s.moments.lerp_from_m ? update.template operator()<false, true>()
+                               : update.template operator()<false, false>();
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE

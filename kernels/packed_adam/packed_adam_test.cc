@@ -16,6 +16,7 @@
 #include "kernels/run.h"
 #include "kernels/state_update/checks_for_test.h"
 #include "kernels/state_update/state_for_test.h"
+#include "kernels/testing/kernel_test_util.h"
 
 namespace castor::kernels {
 namespace {
@@ -64,35 +65,38 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(8, 16, 32),
                      testing::ValuesIn(kMasterFormatsForTest)));
 
-TEST_P(PackedAdamTest, IsAdamRoundedStochastically) {
+TEST_P(PackedAdamTest, IsAdamRoundedStochasticallyOnEveryTarget) {
   constexpr int64_t kSize = 64 * 40;
-  for (const DType dtype :
-       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    if (!CanHave(dtype, master())) continue;
-    for (const bool from_sum : {false, true}) {
-      for (const AdamHyper& hyper : PackedHypers()) {
-        StatesForTest before = States(dtype, kSize);
-        before.Fill(random_);
-        StatesForTest after = States(dtype, kSize, 1);
-        after.CopyFrom(before);
-        const float scale = 0.25f;
-        const auto ranges = RangesForTest(hyper, kSize);
-        ASSERT_TRUE(
-            kernels::Run(context_, ArgsForTest<PackedAdamArgs>(
+  ForEachTarget([&](const char* target) {
+    SCOPED_TRACE(target);
+    for (const DType dtype :
+         {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      if (!CanHave(dtype, master())) continue;
+      for (const bool from_sum : {false, true}) {
+        for (const AdamHyper& hyper : PackedHypers()) {
+          StatesForTest before = States(dtype, kSize);
+          before.Fill(random_);
+          StatesForTest after = States(dtype, kSize, 1);
+          after.CopyFrom(before);
+          const float scale = 0.25f;
+          const auto ranges = RangesForTest(hyper, kSize);
+          ASSERT_TRUE(kernels::Run(context_,
+                                   ArgsForTest<PackedAdamArgs>(
                                        after.Arrays(from_sum, &scale), ranges))
-                .ok());
-        for (const PackedAdamRange& range : ranges) {
-          ASSERT_NO_FATAL_FAILURE(
-              Expect(before, after, range, from_sum, scale));
-        }
-        // What is in no range stays.
-        for (const int64_t i : {0, 63, 650, 703}) {
-          ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
-          ASSERT_EQ(after.State(0)[i], before.State(0)[i]);
+                          .ok());
+          for (const PackedAdamRange& range : ranges) {
+            ASSERT_NO_FATAL_FAILURE(
+                Expect(before, after, range, from_sum, scale));
+          }
+          // What is in no range stays.
+          for (const int64_t i : {0, 63, 650, 703}) {
+            ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
+            ASSERT_EQ(after.State(0)[i], before.State(0)[i]);
+          }
         }
       }
     }
-  }
+  });
 }
 
 TEST_P(PackedAdamTest, DoesNotDependOnWhereAParameterIsCut) {

@@ -50,18 +50,18 @@ struct SgdStep {
 // Elements [begin, begin + size) of the arrays, of the given range.
 void SgdImpl(const SgdArgs& args, const SgdRange& range, const SgdScalars& s,
              int64_t begin, int64_t size) {
-  UpdateTiles<SgdArgs::kStates>(
-      args.arrays, range, begin, size, [&](auto& tile) HWY_ATTR {
-        switch (s.rule) {
-          case SgdRule::kMomentum:
-            return StepTile(SgdStep<SgdRule::kMomentum>(s), tile);
-          case SgdRule::kNesterov:
-            return StepTile(SgdStep<SgdRule::kNesterov>(s), tile);
-          case SgdRule::kPlain:
-            break;
-        }
-        return StepTile(SgdStep<SgdRule::kPlain>(s), tile);
-      });
+  const auto update = [&]<SgdRule kRule>() HWY_ATTR {
+    UpdateTiles<SgdArgs::kStates>(args.arrays, range, begin, size,
+                                  SgdStep<kRule>(s));
+  };
+  switch (s.rule) {
+    case SgdRule::kMomentum:
+      return update.template operator()<SgdRule::kMomentum>();
+    case SgdRule::kNesterov:
+      return update.template operator()<SgdRule::kNesterov>();
+    case SgdRule::kPlain:
+      return update.template operator()<SgdRule::kPlain>();
+  }
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE

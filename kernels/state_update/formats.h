@@ -3,6 +3,9 @@
 #ifndef CASTOR_KERNELS_STATE_UPDATE_FORMATS_H_
 #define CASTOR_KERNELS_STATE_UPDATE_FORMATS_H_
 
+#include <bit>
+#include <cstdint>
+
 #include "base/philox.h"
 #include "base/state_format.h"
 
@@ -24,6 +27,24 @@ constexpr StateFormat FormatOfState(int bits, int state) {
 // The key of the words that round masters, of a range's key.
 constexpr RandomKey MasterKey(RandomKey key) {
   return {key.seed, MixKey(key.stream, 1)};
+}
+
+// The random word of a parameter's element. Elements of a tile that are half a
+// tile apart share one, whose halves are swapped for the second.
+constexpr uint32_t StateWord(RandomKey key, uint64_t element) {
+  constexpr uint64_t kTile = kStateTile, kHalf = kTile / 2;
+  const uint32_t word =
+      RandomWord(key, element / kTile * kHalf + element % kHalf);
+  return element % kTile < kHalf ? word : std::rotl(word, 16);
+}
+// The bits of an element's word that round a state (FormatOfState) or, as state
+// 0 of its own word, a master.
+constexpr uint32_t RoundingBits(StateFormat format, int state, uint32_t word) {
+  if (format == StateFormat::kSplit) return word >> 24;
+  if (format == StateFormat::kBFloat16) {
+    return state == 0 ? word >> 16 : word & 0xffffu;
+  }
+  return state == 0 ? word >> 12 : word & 0xfffffu;
 }
 
 }  // namespace castor::kernels

@@ -128,8 +128,7 @@ struct StatesForTest {
     GuardedBuffer rounded(payload.dtype(), 1);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const uint32_t word =
-          RandomWord(MasterKey(range.key),
-                     static_cast<uint64_t>(range.first + i - range.begin));
+          WordOf(MasterKey(range.key), range.first + i - range.begin);
       float expected = values[i];
       rounded.Set(0, expected);
       if (master_format == StateFormat::kBFloat16) {
@@ -152,10 +151,11 @@ struct StatesForTest {
   template <class Hyper>
   void ExpectRounded(const StateRange<Hyper>& range, int state,
                      const std::vector<float>& values) const {
+    // With codes of 8 bits an element's two states take 20 bits each.
+    const int kept = bits == 8 ? 20 : 16;
     const auto random = [&](int64_t i) {
-      const uint32_t word = RandomWord(
-          range.key, static_cast<uint64_t>(range.first + i - range.begin));
-      return state == 0 ? word >> 16 : word & 0xffffu;
+      const uint32_t word = WordOf(range.key, range.first + i - range.begin);
+      return state == 0 ? word >> (32 - kept) : word & ((1u << kept) - 1);
     };
     const std::byte* const got = Bytes(states[state]);
     const int64_t size = payload.size();
@@ -179,7 +179,7 @@ struct StatesForTest {
             std::min(i / kStateTile * kStateTile + kStateTile, range.end);
         most = 0;
         for (int64_t j = i; j < tile_end; ++j) {
-          most = std::max(most, MagnitudeBits(values[j], random(j) << 4));
+          most = std::max(most, MagnitudeBits(values[j], random(j)));
         }
       }
       const TileScale expected =
@@ -188,9 +188,18 @@ struct StatesForTest {
       std::memcpy(&scale, got + ScaleOffset(size, i), sizeof(scale));
       ASSERT_EQ(scale, expected.scale) << i;
       ASSERT_EQ(static_cast<uint8_t>(got[i]),
-                EncodeByte(Format(state), expected, values[i], random(i) << 4))
+                EncodeByte(Format(state), expected, values[i], random(i)))
           << i << " " << values[i];
     }
+  }
+
+  // Of elements e and e + 32 of a tile the second one has the word of the first
+  // one, with its halves swapped.
+  static uint32_t WordOf(RandomKey key, int64_t element) {
+    const int64_t tile = element / 64, of_tile = element % 64;
+    const uint32_t word =
+        RandomWord(key, static_cast<uint64_t>(tile * 32 + of_tile % 32));
+    return of_tile < 32 ? word : word << 16 | word >> 16;
   }
 
   StateFormat Format(size_t state) const {

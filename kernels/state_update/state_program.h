@@ -101,10 +101,7 @@ struct StateProgram {
       StoreMaster(p, skip, s, e, e - piece.begin, piece.end);
       values[t] = x;
       if (bits == 0 || bits == 32) return;
-      const auto drawn = Philox4x32(
-          s.key, static_cast<uint64_t>(s.first + e - piece.begin) / 4);
-      CASTOR_UNROLL
-      for (int i = 0; i < kRun; ++i) words[t].at[i] = drawn[i];
+      words[t] = WordsOf(s.key, s.first + e - piece.begin);
       CASTOR_UNROLL
       for (int k = 0; k < kStates; ++k) {
         shared.most[k][t] = Most(k, x.at[k], words[t]);
@@ -180,31 +177,46 @@ struct StateProgram {
   CASTOR_HD void RoundMaster(const float* from, const Scalars& s, int64_t e,
                              int64_t of_range, int64_t end) const {
     auto* const nearest = reinterpret_cast<BFloat16*>(master);
-    const auto words = Philox4x32(
-        MasterKey(s.key), static_cast<uint64_t>(s.first + of_range) / 4);
+    const Words words = WordsOf(MasterKey(s.key), s.first + of_range);
     CASTOR_UNROLL
     for (int i = 0; i < kRun; ++i) {
       if (e + i >= end) continue;
       if (master_format == StateFormat::kBFloat16) {
-        nearest[e + i] = RoundStochastically(from[i], words[i] >> 16);
+        nearest[e + i] = RoundStochastically(
+            from[i], RoundingBits(StateFormat::kBFloat16, 0, words.at[i]));
         continue;
       }
-      const SplitFloat split = Split(from[i], words[i] >> 24);
+      const SplitFloat split =
+          Split(from[i], RoundingBits(StateFormat::kSplit, 0, words.at[i]));
       nearest[e + i] = split.nearest;
       Rests()[e + i] = split.rest;
     }
   }
 
-  // The 16 random bits of an element's state.
-  CASTOR_HD static uint32_t Random(int state, const Words& words, int i) {
-    return words.at[i] >> (state == 0 ? 16 : 0) & 0xffffu;
+  // StateWord of kRun elements, which a multiple of kRun begins.
+  CASTOR_HD static Words WordsOf(RandomKey key, int64_t element) {
+    static_assert(kRun == 4 && kStateTile / 2 % kRun == 0);
+    const auto of_tile = static_cast<uint64_t>(element % kStateTile);
+    const auto drawn = Philox4x32(
+        key, (static_cast<uint64_t>(element / kStateTile) * (kStateTile / 2) +
+              of_tile % (kStateTile / 2)) /
+                 kRun);
+    const bool swaps = of_tile >= kStateTile / 2;
+    Words words;
+    CASTOR_UNROLL
+    for (int i = 0; i < kRun; ++i) {
+      words.at[i] = swaps ? drawn[i] << 16 | drawn[i] >> 16 : drawn[i];
+    }
+    return words;
   }
   CASTOR_HD static uint32_t Most(int state, const float* values,
                                  const Words& words) {
     uint32_t most = 0;
     CASTOR_UNROLL
     for (int i = 0; i < kRun; ++i) {
-      most = Max(most, MagnitudeBits(values[i], Random(state, words, i) << 4));
+      most = Max(most,
+                 MagnitudeBits(values[i], RoundingBits(FormatOfState(8, state),
+                                                       state, words.at[i])));
     }
     return most;
   }
@@ -246,14 +258,16 @@ struct StateProgram {
       CASTOR_UNROLL
       for (int i = 0; i < kRun; ++i) {
         codes |= uint32_t{EncodeByte(format, scale, values[i],
-                                     Random(state, words, i) << 4)}
+                                     RoundingBits(format, state, words.at[i]))}
                  << (8 * i);
       }
       *reinterpret_cast<uint32_t*>(to + e) = codes;
     } else if (bits == 16) {
       auto* const narrow = reinterpret_cast<BFloat16*>(to);
       for (int i = 0; i < kRun && e + i < end; ++i) {
-        narrow[e + i] = RoundStochastically(values[i], Random(state, words, i));
+        narrow[e + i] = RoundStochastically(
+            values[i],
+            RoundingBits(StateFormat::kBFloat16, state, words.at[i]));
       }
     } else {
       StoreFloats(values, e, end, reinterpret_cast<float*>(to));

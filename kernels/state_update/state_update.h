@@ -9,12 +9,18 @@
 //     is not fp32
 //   payload = master, rounded to nearest; of a split master its first part
 //
-// Element i of a parameter has the random word w = RandomWord(range.key, i):
-// its upper 16 bits round state 0, its lower 16 bits state 1; with codes of 8
-// bits they are the upper 16 of the 20 bits that decide between neighbours. The
-// upper bits of RandomWord(MasterKey(range.key), i) round the master, 16 in
-// bf16 and 8 where it is split. So an element's bits depend on neither chunk,
-// shard nor device.
+// Element i of a parameter has the random word w = StateWord(range.key, i)
+// (formats.h), of which 20 bits decide between neighbours of a code of 8 bits
+// and 16 bits round to bf16: the upper ones in state 0, the lower ones in state
+// 1. The upper bits of StateWord(MasterKey(range.key), i) round the master, 16
+// in bf16 and 8 where it is split. So an element's bits depend on neither
+// chunk, shard nor device.
+//
+// Two elements of a tile share a word, since the generator would otherwise take
+// more than a quarter of an update's time on the host. The states of one
+// element still have random bits of their own: elements i and i + 32 take the
+// word's halves the other way round. Only the lowest 8 of one state's 20 bits
+// are the other's highest ones, and those decide in one of 4096 cases.
 //
 // A step whose grad_scale is not finite (gradients in fp16 went beyond its
 // range) is skipped: gradients are not read, master and states stay unchanged
