@@ -57,8 +57,8 @@ void Compare(const Size& size, int rounds, int threads) {
                        threads);
   CASTOR_CHECK(direct.Fill(values).ok());
   direct_engine.SetBackend(&direct);
-  const int64_t labels = CountLabels(size.run.Batch(0));
-  direct_engine.SetLossGradient(/*loss_scale=*/1, labels);
+  const int64_t labels = CountLabels(size.run.Batch(0).targets);
+  direct_engine.SetLossGradient(/*loss_scale=*/1, {labels});
 
   std::vector<double> ratios, managed_s, direct_s;
   int64_t step = 0;
@@ -71,7 +71,7 @@ void Compare(const Size& size, int rounds, int threads) {
       auto loss = RunMicroBatch(direct_engine, direct_model, shape, 0,
                                 first + i, size.run.Batch(first + i));
       CASTOR_CHECK(loss.ok());
-      direct_loss = direct.ReadFloat(loss->storage_id());
+      direct_loss = direct.ReadFloat((*loss)[0].storage_id());
       CASTOR_CHECK(direct_engine.UpdateParameters().ok());
     }
     const double without = (Seconds() - start) / kStepsPerRound;

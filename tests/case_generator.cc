@@ -209,7 +209,8 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, longest),
-                   .micro_batches = random.Pick<int64_t>({1, 1, 2, 3, 4, 8})};
+                   .micro_batches = random.Pick<int64_t>({1, 1, 2, 3, 4, 8}),
+                   .terms = TermsOf(c)};
   if (random.Chance(0.5)) {
     c.evaluate_after = random.Uniform(1, c.steps);
     options.eval_batch = random.Uniform(1, 4);

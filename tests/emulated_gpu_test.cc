@@ -123,12 +123,16 @@ TEST(EmulatedGpu, TakesTheBytesThatAnyBuildPlans) {
 }
 
 // Padded and packed sequences that see whole documents, segments, and a head
-// with a bias: for words, for a sequence's label and for labels of tokens.
+// with a bias: for words, for a sequence's label and for labels of tokens; and
+// two of them at once.
 TEST(EmulatedGpu, TrainsEncodersAsTheHostDoes) {
   uint64_t seed = 0;
+  const std::string kBert = "bert";
   for (const char* family : {"bert", "roberta"}) {
-    for (const char* head :
-         {"masked_lm", "sequence_classification", "token_classification"}) {
+    for (const char* head : {"masked_lm", "sequence_classification",
+                             "token_classification", "pretraining"}) {
+      // Only BERT learns next sentences.
+      if (family != kBert && head == std::string("pretraining")) continue;
       Random random(++seed);
       TrainingCase c = Small(FindPolicy("auto"), DType::kFloat32);
       c.architecture =
@@ -138,7 +142,8 @@ TEST(EmulatedGpu, TrainsEncodersAsTheHostDoes) {
           .batch = 2,
           .length = std::min<int64_t>(15, c.architecture->positions()),
           .micro_batches = 2,
-          .documents = true};
+          .documents = true,
+          .terms = TermsOf(c)};
       const auto host = RunTraining(c);
       ASSERT_TRUE(host.ok()) << host.status();
       c = OnTestMachine(std::move(c));

@@ -73,6 +73,9 @@ MicroBatch EncoderBatch(const nlohmann::json& expected, int64_t index) {
   MicroBatch batch = {.tokens = inputs["tokens"],
                       .targets = inputs["targets"],
                       .segments = inputs["segments"]};
+  if (inputs.contains("sequence_targets")) {
+    batch.other_targets = {inputs["sequence_targets"]};
+  }
   const int32_t length = expected["sequence_length"];
   for (const int32_t end : inputs["lengths"]) {
     for (int32_t t = 0; t < length; ++t) {
@@ -109,7 +112,8 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   const ModelConfig model = ModelOf(name);
   c.architecture = model.architecture;
   c.options.shape = {.batch = expected["train_micro_batch_size_per_gpu"],
-                     .length = expected["sequence_length"].get<int64_t>()};
+                     .length = expected["sequence_length"].get<int64_t>(),
+                     .terms = TermsOf(c)};
   c.options.threads = 2;
   c.options.optimizer.rule = std::make_shared<Adam>(
       AdamOptions{.betas = {expected["betas"][0].get<double>(),

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/communicator.h"
+#include "models/families.h"
+#include "nlohmann/json.hpp"
+#include "tests/random.h"
+#include "tests/random_architecture.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -75,6 +81,56 @@ TEST(Labels, AreCountedOverMicroBatchesAndRanks) {
       EXPECT_NEAR(loss, std::log(kVocabulary), 0.5);
     }
   }
+}
+
+// A BERT that learns words and next sentences, of random sizes.
+TrainingCase SmallPretraining(int world_size) {
+  TrainingCase c = Small(world_size);
+  Random random(5);
+  c.architecture = RandomArchitecture(*models::FindFamily("bert"), random);
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{
+           {"head", "pretraining"},
+           {"vocab_size", kVocabulary},
+           {"max_position_embeddings", kLength},
+           {"initializer_range", 1e-3},
+           {"hidden_dropout_prob", 0},
+           {"attention_probs_dropout_prob", 0}}) {
+    c.architecture = WithKey(c.architecture, key, value);
+  }
+  c.options.shape.terms = TermsOf(c);
+  EXPECT_EQ(c.options.shape.terms, 2);
+  return c;
+}
+
+TEST(Labels, OfEachTermAreCountedByThemselves) {
+  const double of_word = std::log(kVocabulary), of_sequence = std::log(2);
+  std::vector<std::vector<double>> losses;
+  for (const int64_t only : {0, 1, 2}) {
+    for (const int world_size : {1, 3}) {
+      TrainingCase c = SmallPretraining(world_size);
+      c.steps = 3;
+      // Five words of one micro batch of a step have labels, and a sequence of
+      // another one; in the last step no sequence has.
+      c.data = [&](int64_t index) {
+        const int64_t step = index / 3, at = index % 3;
+        MicroBatch batch = WithLabels(step, at == only ? 5 : 0);
+        batch.other_targets = {std::vector<int32_t>(kLength, -100)};
+        if (at == (only + 1) % 3 && step < 2) batch.other_targets[0][0] = 1;
+        return batch;
+      };
+      const auto result = RunTraining(c);
+      ASSERT_TRUE(result.ok()) << result.status();
+      losses.push_back(result->losses);
+      // The model knows nothing yet.
+      EXPECT_NEAR(result->losses[0], of_word + of_sequence, 0.1);
+      ASSERT_EQ(result->reports[0].terms.size(), 2u);
+      EXPECT_NEAR(result->reports[0].terms[0], of_word, 0.1);
+      EXPECT_NEAR(result->reports[0].terms[1], of_sequence, 0.1);
+      EXPECT_EQ(result->reports[2].terms[1], 0);
+      EXPECT_EQ(result->reports[2].terms[0], result->losses[2]);
+    }
+  }
+  for (const std::vector<double>& others : losses) EXPECT_EQ(others, losses[0]);
 }
 
 TEST(Labels, ABatchThatCannotBeReadChangesNothing) {

@@ -115,6 +115,16 @@ MicroBatch Together(const Documents& documents) {
   return batch;
 }
 
+// Where a token has a target, it has one of each other term of the loss, too.
+MicroBatch WithTerms(const TrainingCase& c, MicroBatch batch) {
+  std::vector<int32_t> others;
+  for (size_t i = 0; i < batch.targets.size(); ++i) {
+    others.push_back(batch.targets[i] == -100 ? -100 : batch.tokens[i] % 2);
+  }
+  batch.other_targets.resize(TermsOf(c) - 1, others);
+  return batch;
+}
+
 struct Gradients {
   double loss = 0;
   double evaluation_loss = 0;
@@ -209,7 +219,7 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnInEveryFamily) {
       c.options.activation_checkpointing = ActivationCheckpointing::kBlock;
       const int64_t length =
           std::min<int64_t>(13, ModelConfigOf(c).architecture->positions());
-      c.options.shape = {.batch = 1, .length = length};
+      c.options.shape = {.batch = 1, .length = length, .terms = TermsOf(c)};
       const Documents documents =
           RandomDocuments(length, VocabularyOf(c), LabelsOf(c), random);
       for (const bool gpu : {false, true}) {
@@ -221,10 +231,10 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnInEveryFamily) {
                      << (gpu ? " GPU" : " host"));
         const bool whole =
             ModelConfigOf(c).architecture->task() != ModelTask::kNextToken;
-        const auto apart =
-            GradientsOf(on(c), Apart(documents, documents.length, whole));
+        const auto apart = GradientsOf(
+            on(c), WithTerms(c, Apart(documents, documents.length, whole)));
         ASSERT_TRUE(apart.ok()) << apart.status();
-        const MicroBatch batch = Together(documents);
+        const MicroBatch batch = WithTerms(c, Together(documents));
         const auto together = GradientsOf(on(c), batch);
         ASSERT_TRUE(together.ok()) << together.status();
         EXPECT_NEAR(together->loss, apart->loss, kTolerance * apart->loss);

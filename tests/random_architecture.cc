@@ -71,8 +71,8 @@ std::map<std::string, Json> RandomValues(Random& random) {
   values["type_vocab_size"] = random.Uniform(1, 3);
   values["pad_token_id"] = 0;
   values["num_labels"] = random.Uniform(2, 5);
-  values["head"] = random.Pick(
-      {"masked_lm", "sequence_classification", "token_classification"});
+  values["head"] = random.Pick({"masked_lm", "sequence_classification",
+                                "pretraining", "token_classification"});
   // Large enough for gradients to differ from layer to layer.
   values["initializer_range"] = values["init_std"] = 0.2;
   return values;
@@ -84,6 +84,10 @@ std::shared_ptr<const Architecture> RandomArchitecture(
     const models::Family& family, Random& random) {
   const auto defaults = ReadKeys(family, Json::object());
   std::map<std::string, Json> values = RandomValues(random);
+  // The other encoders learn no next sentences.
+  if (family.name() != "bert" && values["head"] == "pretraining") {
+    values["head"] = "masked_lm";
+  }
   Json keys = Json::object();
   const OrderedJson of_family = (*defaults)->ToJson();
   for (const auto& [key, value] : of_family.items()) {

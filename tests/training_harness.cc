@@ -24,6 +24,7 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             int64_t labels) {
   if (labels == 0) labels = vocabulary;
   MicroBatch batch;
+  batch.other_targets.resize(shape.terms - 1);
   const int64_t size = shape.batch * shape.length;
   for (int64_t i = 0; i < size; ++i) {
     const auto words = Philox4x32({seed, static_cast<uint64_t>(index)},
@@ -31,6 +32,9 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
     batch.tokens.push_back(static_cast<int32_t>(words[0] % vocabulary));
     batch.targets.push_back(static_cast<int32_t>(words[1] % labels));
     if (shape.segments) batch.segments.push_back(0);
+    for (std::vector<int32_t>& others : batch.other_targets) {
+      others.push_back(static_cast<int32_t>(words[3] % 2));
+    }
     if (!shape.documents || i < static_cast<int64_t>(batch.documents.size())) {
       continue;
     }
@@ -56,6 +60,10 @@ void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
   for (uint32_t i = 0; i < size; ++i) {
     const double at = static_cast<double>(Philox4x32(key, i)[0]) * 0x1p-32;
     if (at >= share && !(keeps_one && i == kept)) batch->targets[i] = -100;
+    // Other places than those have a label of another term.
+    for (std::vector<int32_t>& others : batch->other_targets) {
+      if (at < 1 - share) others[i] = -100;
+    }
   }
 }
 
@@ -120,6 +128,11 @@ ModelConfig ModelConfigOf(const TrainingCase& c) {
 int64_t LabelsOf(const TrainingCase& c) {
   return c.architecture != nullptr ? c.architecture->labels()
                                    : c.model.vocab_size;
+}
+
+int64_t TermsOf(const TrainingCase& c) {
+  if (c.architecture == nullptr) return 1;
+  return static_cast<int64_t>(c.architecture->loss_terms().size());
 }
 
 int64_t VocabularyOf(const TrainingCase& c) {

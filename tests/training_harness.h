@@ -66,6 +66,8 @@ ModelConfig ModelConfigOf(const TrainingCase& c);
 // The number of tokens that the model knows, and of what a target may be.
 int64_t VocabularyOf(const TrainingCase& c);
 int64_t LabelsOf(const TrainingCase& c);
+// The terms of its loss, for the options' shape.
+int64_t TermsOf(const TrainingCase& c);
 
 // The sizes of the GPT-2 in a Hugging Face directory.
 absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory);
@@ -105,14 +107,15 @@ struct StatePiece {
 };
 
 // Random tokens below `vocabulary`, targets below `labels` (0: `vocabulary`),
-// and documents and segments 0 where the shape has some, a function of (seed,
-// index).
+// targets below 2 of other terms, and documents and segments 0 where the shape
+// has some, a function of (seed, index).
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             const StepShape& shape, int64_t vocabulary,
                             int64_t labels = 0);
 
 // Makes tokens unlabelled, a function of (seed, index): none of them, some, or
-// all; with `keeps_one` all but one.
+// all; with `keeps_one` all but one. Terms after the first have labels at other
+// places.
 void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
                 MicroBatch* batch);
 

@@ -6,12 +6,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/figures/figures.h"
+#include "cli/figures/loss_terms.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
@@ -61,6 +64,21 @@ class Progress {
   std::chrono::steady_clock::time_point told_ =
       std::chrono::steady_clock::now();
 };
+
+// " (masked_lm 6.1000, next_sentence 0.6931; accuracy of next_sentence
+// 0.5000)"; "" where the loss has one term. The first one's accuracy is told
+// with it.
+std::string EvaluatedTerms(const Session::Evaluation& evaluation) {
+  std::string text = LossTermsText(evaluation.terms);
+  if (text.empty()) return text;
+  text.pop_back();
+  for (size_t k = 1; k < evaluation.terms.size(); ++k) {
+    const LossTerm& term = evaluation.terms[k];
+    absl::StrAppendFormat(&text, "; accuracy of %s %.4f", term.name,
+                          term.accuracy);
+  }
+  return text + ")";
+}
 
 absl::Status EvaluateModel(EvaluateArguments arguments) {
   if (!arguments.summary_path.empty()) {
@@ -115,16 +133,16 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
   }
   if (!arguments.json) {
     std::printf(
-        "%s: loss %.6f, perplexity %.4f, token accuracy %.4f, over %ld "
+        "%s: loss %.6f%s, perplexity %.4f, token accuracy %.4f, over %ld "
         "labelled "
         "tokens in %ld "
         "samples\n",
         std::string(session->evaluated_key()).c_str(), evaluation.loss,
-        evaluation.perplexity(), evaluation.accuracy(),
-        static_cast<long>(evaluation.num_labels),
+        EvaluatedTerms(evaluation).c_str(), evaluation.perplexity(),
+        evaluation.accuracy(), static_cast<long>(evaluation.num_labels),
         static_cast<long>(evaluation.num_samples));
   }
-  const nlohmann::json summary = {
+  nlohmann::json summary = {
       {"fits", true},
       {"loss", evaluation.loss},
       {"perplexity", evaluation.perplexity()},
@@ -138,6 +156,10 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       {"predicted_device_peak_bytes",
        session->trainer().predicted_device_peak_bytes()},
       {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
+  if (!evaluation.terms.empty()) {
+    summary["loss_terms"] = LossTermsJson(evaluation.terms);
+    summary["accuracies"] = AccuraciesJson(evaluation.terms);
+  }
   if (arguments.json) PrintJson(summary);
   if (arguments.summary_path.empty()) return absl::OkStatus();
   return WriteWhole(arguments.summary_path, JsonText(summary));

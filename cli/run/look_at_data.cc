@@ -12,6 +12,7 @@
 #include "base/document_range.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "runtime/data/sequence_label.h"
 #include "text/data/find_files.h"
 
 namespace castor::cli {
@@ -175,7 +176,7 @@ absl::StatusOr<LabelCount> LookAtLabels(
 
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
                                        const TextOfTokens& text_of,
-                                       ModelTask task) {
+                                       const Architecture& model) {
   // The tokens that are shown; of a long sample the begin tells what it is.
   constexpr int64_t kMost = 2000;
   const int64_t length = data.sequence_length();
@@ -188,12 +189,17 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   const auto first = static_cast<size_t>(documents[0].end);
   tokens.resize(first);
   targets.resize(first);
-  const bool whole = task != ModelTask::kNextToken;
-  const std::string label =
-      task == ModelTask::kSequenceLabel && targets[0] != kNoTarget
-          ? absl::StrCat("  label ", targets[0])
-          : "";
-  if (task == ModelTask::kSequenceLabel) targets[0] = kNoTarget;
+  const bool whole = model.task() != ModelTask::kNextToken;
+  TwoTargets of_first = {.word = targets[0]};
+  if (model.task() == ModelTask::kSequenceLabel) {
+    of_first = {.sequence = targets[0]};
+  } else if (model.sequence_labels() > 0) {
+    of_first = SplitTarget(targets[0], model.vocabulary());
+  }
+  targets[0] = of_first.word;
+  const std::string label = of_first.sequence != kNoTarget
+                                ? absl::StrCat("  label ", of_first.sequence)
+                                : "";
   // What follows the last target may be padding, and is not shown. A sample of
   // a run has a target beyond its tokens.
   tokens.push_back(targets.back());

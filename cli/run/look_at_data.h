@@ -49,7 +49,7 @@ absl::StatusOr<LabelCount> LookAtLabels(
 // whole all is shown, and after it its label.
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
                                        const TextOfTokens& text_of,
-                                       ModelTask task);
+                                       const Architecture& model);
 
 }  // namespace castor::cli
 

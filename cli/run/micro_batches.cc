@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/head_loss/ignored_target.h"
+#include "runtime/data/sequence_label.h"
 
 namespace castor::cli {
 namespace {
@@ -22,10 +23,21 @@ void CutRows(int64_t batch, int64_t from, int64_t length,
   values->resize(batch * length);
 }
 
+// Parts targets that have labels of sequences, too, from those.
+void SplitTargets(int64_t vocabulary, MicroBatch* micro) {
+  std::vector<int32_t>& sequences = micro->other_targets.emplace_back();
+  sequences.reserve(micro->targets.size());
+  for (int32_t& target : micro->targets) {
+    const TwoTargets two = SplitTarget(target, vocabulary);
+    target = two.word;
+    sequences.push_back(two.sequence);
+  }
+}
+
 // Micro batch of `batch` samples from `position`, which have no more tokens
 // than the shape.
-absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
-                                const StepShape& shape) {
+absl::StatusOr<MicroBatch> Read(const DataSet& data, const Architecture& model,
+                                int64_t position, const StepShape& shape) {
   const int64_t filled = data.sequence_length();
   MicroBatch micro;
   micro.tokens.resize(shape.batch * filled);
@@ -46,6 +58,7 @@ absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
         data.FillSegments(position, shape.batch, micro.segments.data()));
     CutRows(shape.batch, filled, shape.length, &micro.segments);
   }
+  if (model.sequence_labels() > 0) SplitTargets(model.vocabulary(), &micro);
   return micro;
 }
 
@@ -60,30 +73,34 @@ StepShape ShapeOf(const Config& config) {
       .length = config.data.sequence_length,
       .micro_batches = config.gradient_accumulation_steps * config.world_size(),
       .documents = whole || config.data.packing == Packing::kRows,
-      .segments = model.segments() > 1};
+      .segments = model.segments() > 1,
+      .terms = static_cast<int64_t>(model.loss_terms().size())};
 }
 
-Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
-                                const StepShape& shape,
+Trainer::NextMicroBatch ShareOf(const DataSet& data, const Architecture& model,
+                                int64_t position, const StepShape& shape,
                                 const RankOptions& ranks) {
-  return [&data, shape, at = position + ranks.rank * shape.batch,
+  return [&data, &model, shape, at = position + ranks.rank * shape.batch,
           stride = ranks.world_size * shape.batch]() mutable {
-    return Read(data, std::exchange(at, at + stride), shape);
+    return Read(data, model, std::exchange(at, at + stride), shape);
   };
 }
 
-Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
-                                 const StepShape& shape,
+Trainer::NextMicroBatch EachOnce(const DataSet& data, const Architecture& model,
+                                 int64_t samples, const StepShape& shape,
                                  const RankOptions& ranks) {
-  return [&data, samples, shape, at = ranks.rank * shape.batch,
+  return [&data, &model, samples, shape, at = ranks.rank * shape.batch,
           stride = ranks.world_size *
                    shape.batch]() mutable -> absl::StatusOr<MicroBatch> {
     const int64_t from = std::exchange(at, at + stride);
     StepShape rest = shape;
     rest.batch = std::min(shape.batch, samples - from);
-    CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, from, rest));
+    CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, model, from, rest));
     batch.tokens.resize(shape.batch * shape.length, 0);
-    batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
+    batch.targets.resize(batch.tokens.size(), kernels::kIgnoredTarget);
+    for (std::vector<int32_t>& others : batch.other_targets) {
+      others.resize(batch.tokens.size(), kernels::kIgnoredTarget);
+    }
     if (shape.documents) {
       const auto length = static_cast<int32_t>(shape.length);
       batch.documents.resize(batch.tokens.size(), {0, length});

@@ -15,15 +15,16 @@ namespace castor::cli {
 StepShape ShapeOf(const Config& config);
 
 // This rank's share of the batches from `position` on: one after another of
-// those whose number is the rank's modulo the world size. `data` is borrowed.
-Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
-                                const StepShape& shape,
+// those whose number is the rank's modulo the world size. `data`, of targets as
+// `model` has them, and `model` are borrowed.
+Trainer::NextMicroBatch ShareOf(const DataSet& data, const Architecture& model,
+                                int64_t position, const StepShape& shape,
                                 const RankOptions& ranks);
 
 // The same of the first `samples` samples, each of which comes once: what fills
 // the last batch has no labels.
-Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
-                                 const StepShape& shape,
+Trainer::NextMicroBatch EachOnce(const DataSet& data, const Architecture& model,
+                                 int64_t samples, const StepShape& shape,
                                  const RankOptions& ranks);
 
 }  // namespace castor::cli

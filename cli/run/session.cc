@@ -145,6 +145,11 @@ absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
                   gpu.status());
 }
 
+double AccuracyOf(int64_t correct, int64_t labels) {
+  if (correct < 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(correct) / static_cast<double>(labels);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
@@ -475,7 +480,8 @@ absl::StatusOr<double> Session::Step() {
   CASTOR_ASSIGN_OR_RETURN(
       const double loss,
       trainer_->Step(shape.batch, shape.length,
-                     ShareOf(*data_.train, samples_, shape, ranks_)));
+                     ShareOf(*data_.train, *config_.model.architecture,
+                             samples_, shape, ranks_)));
   if (data_.batches != nullptr) {
     StepSize& size = step_sizes_[trainer_->step()];
     size.length = shape.length;
@@ -499,11 +505,33 @@ std::vector<StepReport> Session::TakeReports() {
   return reports;
 }
 
-double Session::Evaluation::perplexity() const { return std::exp(loss); }
+double Session::Evaluation::perplexity() const {
+  return std::exp(terms.empty() ? loss : terms[0].loss);
+}
 
 double Session::Evaluation::accuracy() const {
-  if (num_correct < 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(num_correct) / static_cast<double>(num_labels);
+  return AccuracyOf(num_correct, num_labels);
+}
+
+Session::Evaluation Session::EvaluationOf(const Trainer::LossSum& sum,
+                                          int64_t samples) const {
+  Evaluation all = {.loss = sum.has_labels() ? sum.loss() : 0,
+                    .num_labels = sum.labels,
+                    .num_samples = samples,
+                    .num_correct = sum.correct};
+  if (sum.others.empty()) return all;
+  std::vector<double> means, accuracies;
+  for (size_t k = 0; k <= sum.others.size(); ++k) {
+    const Trainer::LossSum& term = k == 0 ? sum : sum.others[k - 1];
+    means.push_back(
+        term.labels > 0 ? term.sum / static_cast<double>(term.labels) : 0);
+    accuracies.push_back(AccuracyOf(term.correct, term.labels));
+  }
+  all.terms = NameTerms(config_.model, means);
+  for (size_t k = 0; k < accuracies.size(); ++k) {
+    all.terms[k].accuracy = accuracies[k];
+  }
+  return all;
 }
 
 bool Session::EvaluatesAfter(int64_t step) const {
@@ -529,11 +557,9 @@ absl::StatusOr<Session::Evaluation> Session::Evaluate() {
       std::min(config_.eval_batches, CeilDiv(samples, shape.batch));
   CASTOR_ASSIGN_OR_RETURN(
       const Trainer::LossSum sum,
-      trainer_->EvaluateSum(batches, EachOnce(data, samples, shape, ranks_)));
-  return Evaluation{.loss = sum.loss(),
-                    .num_labels = sum.labels,
-                    .num_samples = std::min(samples, batches * shape.batch),
-                    .num_correct = sum.correct};
+      trainer_->EvaluateSum(batches, EachOnce(data, *config_.model.architecture,
+                                              samples, shape, ranks_)));
+  return EvaluationOf(sum, std::min(samples, batches * shape.batch));
 }
 
 absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
@@ -547,21 +573,19 @@ absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
                               ? data.num_samples()
                               : std::min(most_samples, data.num_samples());
   const StepShape shape = EvaluationShape();
-  const Trainer::NextMicroBatch next = EachOnce(data, samples, shape, ranks_);
+  const Trainer::NextMicroBatch next =
+      EachOnce(data, *config_.model.architecture, samples, shape, ranks_);
   Evaluation all = {};
   Trainer::LossSum total;
   while (all.num_samples < samples) {
     const int64_t batches = std::min(
         kBatchesAtOnce, CeilDiv(samples - all.num_samples, shape.batch));
     CASTOR_RETURN_IF_ERROR(trainer_->AddEvaluation(batches, next, &total));
-    all.num_samples =
-        std::min(samples, all.num_samples + batches * shape.batch);
-    all.num_labels = total.labels;
-    all.num_correct = total.correct;
-    if (total.labels > 0) all.loss = total.loss();
+    all = EvaluationOf(
+        total, std::min(samples, all.num_samples + batches * shape.batch));
     progress(all, samples);
   }
-  if (all.num_labels == 0) {
+  if (!total.has_labels()) {
     return absl::InvalidArgumentError(
         absl::StrCat(evaluated_key(), ": none of the first ", samples,
                      " samples has a labelled token"));

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cli/figures/loss_terms.h"
 #include "cli/machine/planned_machine.h"
 #include "cli/run/input_identity.h"
 #include "run/checkpoint/best_state.h"
@@ -142,6 +143,9 @@ class Session {
     int64_t num_samples = 0;  // in which they were
     // How many of them the model says rightly; -1: it does not tell.
     int64_t num_correct = 0;
+    // Of a loss of several terms, each; `loss` is their sum then, and the
+    // numbers and figures here are the first one's.
+    std::vector<LossTerm> terms = {};
 
     double perplexity() const;
     // The share of the labelled tokens that the model says rightly, in [0, 1];
@@ -179,6 +183,8 @@ class Session {
   absl::Status KeepFiles(const Options& options);
   // Opens the weights of model.pretrained and checks them by their headers.
   absl::Status OpenPretrained();
+  // What losses of so many samples come to.
+  Evaluation EvaluationOf(const Trainer::LossSum& sum, int64_t samples) const;
   // Says which parameters of another head begin anew.
   void TellOfNewHead(const Options& options) const;
   absl::Status LookAtStream(const Options& options);

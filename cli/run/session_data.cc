@@ -30,6 +30,7 @@ absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
        .task = config.model.architecture->task(),
        .labels = config.model.architecture->labels(),
        .segments = config.model.architecture->segments(),
+       .sequence_labels = config.model.architecture->sequence_labels(),
        .seed = static_cast<uint64_t>(config.data_seed()),
        .batch_samples = options.evaluate_only ? 0 : config.train_batch_size,
        .threads = ThreadsOf(config.device),
@@ -90,9 +91,9 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
     if (!labels.is_part) epoch_.learned = labels.labels;
   }
   if (data_.train != nullptr && data_.text_of != nullptr) {
-    CASTOR_ASSIGN_OR_RETURN(first_sample_,
-                            ShowSample(*data_.train, data_.text_of,
-                                       config_.model.architecture->task()));
+    CASTOR_ASSIGN_OR_RETURN(
+        first_sample_,
+        ShowSample(*data_.train, data_.text_of, *config_.model.architecture));
   }
   const DataConfig& data = config_.data;
   *evaluates = config_.evaluates() &&

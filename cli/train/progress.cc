@@ -130,6 +130,9 @@ void Progress::AddStep(const StepReport& step) {
       {"device_peak_bytes", step.device_peak_bytes},
       {"warmup", step.warmup},
       {"skipped", !step.overflow.empty()}};
+  if (!step.terms.empty()) {
+    line["loss_terms"] = LossTermsJson(NameTerms(config_.model, step.terms));
+  }
   if (step.length > 0) line["length"] = step.length;
   if (config_.fp16.enabled) line["loss_scale"] = step.loss_scale;
   log_->Add(line);
@@ -182,12 +185,17 @@ void Progress::Print(bool all) {
 void Progress::AddEvaluation(const EvaluationFigures& evaluation, bool best) {
   Say(EvaluationLine(evaluation, best));
   if (log_ == nullptr) return;
-  log_->Add({{"step", evaluation.step},
-             {"epoch", EpochAt(report_, evaluation.step)},
-             {"validation_loss", evaluation.loss},
-             {"perplexity", evaluation.perplexity},
-             {"token_accuracy", evaluation.accuracy},
-             {"best", best}});
+  Ordered line = {{"step", evaluation.step},
+                  {"epoch", EpochAt(report_, evaluation.step)},
+                  {"validation_loss", evaluation.loss},
+                  {"perplexity", evaluation.perplexity},
+                  {"token_accuracy", evaluation.accuracy},
+                  {"best", best}};
+  if (!evaluation.terms.empty()) {
+    line["loss_terms"] = LossTermsJson(evaluation.terms);
+    line["accuracies"] = AccuraciesJson(evaluation.terms);
+  }
+  log_->Add(line);
 }
 
 void Progress::Say(absl::string_view line) {

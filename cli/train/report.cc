@@ -95,10 +95,15 @@ std::string BestText(const Config& config, const BestState& best) {
 }
 
 nlohmann::json EvaluationJson(const EvaluationFigures& evaluation) {
-  return {{"step", evaluation.step},
-          {"loss", evaluation.loss},
-          {"perplexity", evaluation.perplexity},
-          {"token_accuracy", evaluation.accuracy}};
+  nlohmann::json json = {{"step", evaluation.step},
+                         {"loss", evaluation.loss},
+                         {"perplexity", evaluation.perplexity},
+                         {"token_accuracy", evaluation.accuracy}};
+  if (!evaluation.terms.empty()) {
+    json["loss_terms"] = LossTermsJson(evaluation.terms);
+    json["accuracies"] = AccuraciesJson(evaluation.terms);
+  }
+  return json;
 }
 
 double Percent(double part, double whole) {
@@ -190,8 +195,9 @@ std::string EpochLine(const Config& config, const EpochSize& epoch) {
 
 std::string EvaluationLine(const EvaluationFigures& evaluation, bool best) {
   return absl::StrCat(
-      absl::StrFormat("step %d  validation loss %.4f  perplexity %.4g",
-                      evaluation.step, evaluation.loss, evaluation.perplexity),
+      absl::StrFormat("step %d  validation loss %.4f%s  perplexity %.4g",
+                      evaluation.step, evaluation.loss,
+                      LossTermsText(evaluation.terms), evaluation.perplexity),
       std::isnan(evaluation.accuracy)
           ? ""
           : absl::StrFormat("  token accuracy %.4f", evaluation.accuracy),
@@ -247,10 +253,11 @@ std::string ProgressLine(const Config& config, const RunReport& report,
   const SteadyFigures now = recent.Steady();
   const std::string epoch = EpochText(report, last.step);
   return absl::StrFormat(
-      "step %d/%d  loss %.4f  lr %.3g  %s%s%s tokens/s  "
+      "step %d/%d  loss %.4f%s  lr %.3g  %s%s%s tokens/s  "
       "device %s of %s  bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
-      last.step, config.steps, last.loss, last.learning_rate, epoch,
-      epoch.empty() ? "" : "  ",
+      last.step, config.steps, last.loss,
+      LossTermsText(NameTerms(config.model, last.terms)), last.learning_rate,
+      epoch, epoch.empty() ? "" : "  ",
       FormatTokensPerSecond(TokensPerSecond(report, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
@@ -402,6 +409,11 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["final_loss"] = report.steps.losses().back();
   }
   summary["losses"] = report.steps.losses();
+  const auto& terms = report.steps.terms();
+  for (size_t k = 0; k < terms.size(); ++k) {
+    const std::string name(config.model.architecture->loss_terms()[k]);
+    summary["loss_terms"][name] = terms[k];
+  }
   if (config.fp16.enabled && !report.steps.empty()) {
     summary["loss_scale"] = report.steps.last().next_loss_scale;
   }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "cli/figures/loss_terms.h"
 #include "cli/train/step_figures.h"
 #include "memory/plan/plan.h"
 #include "run/checkpoint/best_state.h"
@@ -53,6 +54,7 @@ struct EvaluationFigures {
   double loss = 0;
   double perplexity = 0;
   double accuracy = 0;  // of tokens, in [0, 1]; NaN: not known
+  std::vector<LossTerm> terms = {};
 
   double Of(BestMetric metric) const;
 };

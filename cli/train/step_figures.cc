@@ -49,6 +49,10 @@ SteadyFigures StepSample::Medians() const {
 
 void StepFigures::Add(const StepReport& step) {
   losses_.push_back(step.loss);
+  terms_.resize(std::max(terms_.size(), step.terms.size()));
+  for (size_t k = 0; k < step.terms.size(); ++k) {
+    terms_[k].push_back(step.terms[k]);
+  }
   last_ = step;
   if (!step.overflow.empty()) ++skipped_;
   network_wait_seconds_ += step.network_wait_seconds;

@@ -1,6 +1,6 @@
 // What a run's steps were like, in memory that hardly grows with them: of each
-// its loss, 8 bytes, which the summary lists; of the rest sums, and samples of
-// which medians are taken.
+// its loss (and each of its terms), 8 bytes, which the summary lists; of the
+// rest sums, and samples of which medians are taken.
 #ifndef CASTOR_CLI_TRAIN_STEP_FIGURES_H_
 #define CASTOR_CLI_TRAIN_STEP_FIGURES_H_
 
@@ -52,6 +52,8 @@ class StepFigures {
   bool empty() const { return losses_.empty(); }
   // The loss of every step, in order.
   const std::vector<double>& losses() const { return losses_; }
+  // Of a loss of several terms, each one's of every step (StepReport::terms).
+  const std::vector<std::vector<double>>& terms() const { return terms_; }
   // The latest; not while empty.
   const StepReport& last() const { return last_; }
   int64_t skipped() const { return skipped_; }
@@ -83,6 +85,7 @@ class StepFigures {
   };
 
   std::vector<double> losses_;
+  std::vector<std::vector<double>> terms_;
   StepReport last_;
   int64_t skipped_ = 0;
   double network_wait_seconds_ = 0;

@@ -318,7 +318,8 @@ absl::Status TrainRun::Evaluate() {
   const EvaluationFigures figures = {.step = session_.trainer().step(),
                                      .loss = result.loss,
                                      .perplexity = result.perplexity(),
-                                     .accuracy = result.accuracy()};
+                                     .accuracy = result.accuracy(),
+                                     .terms = result.terms};
   const BestMetric metric = config_.checkpoint.best_metric;
   const bool best = Judge(metric, config_.early_stopping_threshold,
                           figures.step, figures.Of(metric), &session_.best());

@@ -1,5 +1,6 @@
 #include "models/encoder/encoder.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,19 @@ nn::Embedding Table(const EncoderConfig& config, const std::string& name,
 
 std::string EmbeddingName(const EncoderConfig& config, const char* part) {
   return absl::StrCat(config.kind->name, ".embeddings.", part);
+}
+
+std::string PoolerName(const EncoderConfig& config) {
+  return absl::StrCat(config.kind->name, ".pooler.dense");
+}
+
+// A head's map to `labels` labels.
+void MakeLastMap(const EncoderConfig& config, const std::string& name,
+                 int64_t labels, Parameter** weight, Parameter** bias) {
+  *weight =
+      &MakeParameter(name + ".weight", {labels, config.hidden_size},
+                     {.stddev = static_cast<float>(config.initializer_range)});
+  *bias = &MakeParameter(name + ".bias", {labels}, {});
 }
 
 }  // namespace
@@ -90,24 +104,28 @@ absl::StatusOr<Tensor> Encoder::Layer::operator()(Engine& engine,
   return output_norm_(engine, m);
 }
 
-Encoder::Head Encoder::MakeHead(const EncoderConfig& config, Parameter& words) {
+Encoder::Head Encoder::MakeWordsHead(const EncoderConfig& config,
+                                     Parameter& words) {
   const bool is_roberta = config.kind->is_roberta;
-  const int64_t channels = config.hidden_size;
+  Head head;
+  head.site = is_roberta ? "lm_head" : "cls.predictions";
+  const std::string transform =
+      is_roberta ? head.site : head.site + ".transform";
+  head.dense.emplace(Map(config, transform + ".dense", config.hidden_size,
+                         config.hidden_size));
+  head.activation =
+      is_roberta ? ops::Activation::kGelu : ActivationNamed(config.hidden_act);
+  head.norm.emplace(
+      Norm(config, transform + (is_roberta ? ".layer_norm" : ".LayerNorm")));
+  head.weight = &words;
+  head.bias = &MakeParameter(head.site + ".bias", {config.vocab_size}, {});
+  return head;
+}
+
+Encoder::Head Encoder::MakeLabelsHead(const EncoderConfig& config) {
+  const bool is_roberta = config.kind->is_roberta;
   const auto dropout = static_cast<float>(config.head_dropout());
   Head head;
-  if (config.task() == ModelTask::kMaskedTokens) {
-    head.site = is_roberta ? "lm_head" : "cls.predictions";
-    const std::string transform =
-        is_roberta ? head.site : head.site + ".transform";
-    head.dense.emplace(Map(config, transform + ".dense", channels, channels));
-    head.activation = is_roberta ? ops::Activation::kGelu
-                                 : ActivationNamed(config.hidden_act);
-    head.norm.emplace(
-        Norm(config, transform + (is_roberta ? ".layer_norm" : ".LayerNorm")));
-    head.weight = &words;
-    head.bias = &MakeParameter(head.site + ".bias", {config.vocab_size}, {});
-    return head;
-  }
   head.site = "classifier";
   std::string last = head.site;
   head.dropout_after = dropout;
@@ -116,16 +134,34 @@ Encoder::Head Encoder::MakeHead(const EncoderConfig& config, Parameter& words) {
       head.dropout_before = dropout;
       last += ".out_proj";
     }
-    const std::string dense =
-        is_roberta ? head.site + ".dense"
-                   : absl::StrCat(config.kind->name, ".pooler.dense");
-    head.dense.emplace(Map(config, dense, channels, channels));
+    head.dense.emplace(
+        Map(config, is_roberta ? head.site + ".dense" : PoolerName(config),
+            config.hidden_size, config.hidden_size));
   }
-  head.weight =
-      &MakeParameter(last + ".weight", {config.num_labels, channels},
-                     {.stddev = static_cast<float>(config.initializer_range)});
-  head.bias = &MakeParameter(last + ".bias", {config.num_labels}, {});
+  MakeLastMap(config, last, config.num_labels, &head.weight, &head.bias);
   return head;
+}
+
+Encoder::Head Encoder::MakeNextSentenceHead(const EncoderConfig& config) {
+  Head head;
+  head.site = "cls.seq_relationship";
+  head.dense.emplace(
+      Map(config, PoolerName(config), config.hidden_size, config.hidden_size));
+  MakeLastMap(config, head.site, config.sequence_labels(), &head.weight,
+              &head.bias);
+  return head;
+}
+
+std::vector<Encoder::Head> Encoder::MakeHeads(const EncoderConfig& config,
+                                              Parameter& words) {
+  std::vector<Head> heads;
+  heads.push_back(config.task() == ModelTask::kMaskedTokens
+                      ? MakeWordsHead(config, words)
+                      : MakeLabelsHead(config));
+  if (config.sequence_labels() > 0) {
+    heads.push_back(MakeNextSentenceHead(config));
+  }
+  return heads;
 }
 
 Encoder::Encoder(const EncoderConfig& config)
@@ -149,7 +185,7 @@ Encoder::Encoder(const EncoderConfig& config)
         }
         return layers;
       }()),
-      head_(MakeHead(config, words_.weight())) {}
+      heads_(MakeHeads(config, words_.weight())) {}
 
 absl::StatusOr<Tensor> Encoder::Embed(Engine& engine,
                                       const Tensor& tokens) const {
@@ -169,8 +205,8 @@ absl::StatusOr<Tensor> Encoder::Embed(Engine& engine,
                       name_ + ".embeddings.dropout");
 }
 
-absl::StatusOr<Tensor> Encoder::Hidden(Engine& engine,
-                                       const Tensor& tokens) const {
+absl::StatusOr<Tensor> Encoder::Body(Engine& engine,
+                                     const Tensor& tokens) const {
   CASTOR_ASSIGN_OR_RETURN(Tensor x, Embed(engine, tokens));
   for (const Layer& layer : layers_) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -178,31 +214,55 @@ absl::StatusOr<Tensor> Encoder::Hidden(Engine& engine,
           return layer(engine, input);
         }));
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      x, ops::Dropout(engine, x, Tensor(), head_.dropout_before,
-                      head_.site + ".dropout_before"));
-  if (head_.dense.has_value()) {
-    CASTOR_ASSIGN_OR_RETURN(x, (*head_.dense)(engine, x));
+  return x;
+}
+
+absl::StatusOr<Tensor> Encoder::Hidden(Engine& engine, const Head& head,
+                                       Tensor x) {
+  CASTOR_ASSIGN_OR_RETURN(x,
+                          ops::Dropout(engine, x, Tensor(), head.dropout_before,
+                                       head.site + ".dropout_before"));
+  if (head.dense.has_value()) {
+    CASTOR_ASSIGN_OR_RETURN(x, (*head.dense)(engine, x));
     CASTOR_ASSIGN_OR_RETURN(
-        x, ops::Activate(engine, x, head_.activation, head_.site + ".act"));
+        x, ops::Activate(engine, x, head.activation, head.site + ".act"));
   }
-  if (head_.norm.has_value()) {
-    CASTOR_ASSIGN_OR_RETURN(x, (*head_.norm)(engine, x));
+  if (head.norm.has_value()) {
+    CASTOR_ASSIGN_OR_RETURN(x, (*head.norm)(engine, x));
   }
-  return ops::Dropout(engine, x, Tensor(), head_.dropout_after,
-                      head_.site + ".dropout");
+  return ops::Dropout(engine, x, Tensor(), head.dropout_after,
+                      head.site + ".dropout");
 }
 
 absl::StatusOr<Tensor> Encoder::Logits(Engine& engine, const Tensor& tokens) {
-  CASTOR_ASSIGN_OR_RETURN(const Tensor hidden, Hidden(engine, tokens));
-  return ops::Linear(engine, hidden, *head_.weight, head_.bias,
+  const Head& head = heads_[0];
+  CASTOR_ASSIGN_OR_RETURN(Tensor x, Body(engine, tokens));
+  CASTOR_ASSIGN_OR_RETURN(x, Hidden(engine, head, std::move(x)));
+  return ops::Linear(engine, x, *head.weight, head.bias,
                      ops::WeightLayout::kOutIn);
 }
 
-absl::StatusOr<Tensor> Encoder::Loss(Engine& engine, const Tensor& tokens,
-                                     const Tensor& targets) {
-  CASTOR_ASSIGN_OR_RETURN(const Tensor hidden, Hidden(engine, tokens));
-  return ops::HeadLoss(engine, hidden, *head_.weight, targets, head_.bias);
+absl::StatusOr<std::vector<Tensor>> Encoder::Losses(
+    Engine& engine, const Tensor& tokens, absl::Span<const Tensor> targets) {
+  if (targets.size() != heads_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an encoder of ", heads_.size(), " heads got targets of ",
+                     targets.size()));
+  }
+  CASTOR_ASSIGN_OR_RETURN(Tensor x, Body(engine, tokens));
+  std::vector<Tensor> losses;
+  for (size_t i = 0; i < heads_.size(); ++i) {
+    const Head& head = heads_[i];
+    // The last head has the values alone, and lets them go.
+    Tensor input = i + 1 < heads_.size() ? x : std::move(x);
+    CASTOR_ASSIGN_OR_RETURN(const Tensor hidden,
+                            Hidden(engine, head, std::move(input)));
+    CASTOR_ASSIGN_OR_RETURN(
+        losses.emplace_back(),
+        ops::HeadLoss(engine, hidden, *head.weight, targets[i], head.bias,
+                      static_cast<int64_t>(i)));
+  }
+  return losses;
 }
 
 }  // namespace castor::models

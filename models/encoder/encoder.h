@@ -1,7 +1,8 @@
 // The body that BERT and its relatives share, and their heads: embeddings of
 // words, positions and segments under one norm; layers whose norms follow each
-// sum and whose attention sees a whole sequence; and a head that says a token
-// for each place, or a label of the sequence or of each token.
+// sum and whose attention sees a whole sequence; and heads that say a token for
+// each place, or a label of the sequence or of each token. Pre-training has two
+// heads, each with its term of the loss: the words and the sequence's label.
 //
 // Sources: Devlin et al., "BERT: Pre-training of deep bidirectional
 // transformers for language understanding", 2018; Liu et al., "RoBERTa", 2019;
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "models/encoder/encoder_config.h"
 #include "models/logits_model.h"
 #include "runtime/nn/modules.h"
@@ -34,9 +36,11 @@ class Encoder final : public LogitsModel {
   // Inside a ZeroInit scope; `config` must have passed its checks.
   explicit Encoder(const EncoderConfig& config);
 
+  // Those of the first head.
   absl::StatusOr<Tensor> Logits(Engine& engine, const Tensor& tokens) override;
-  absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
-                              const Tensor& targets) override;
+  absl::StatusOr<std::vector<Tensor>> Losses(
+      Engine& engine, const Tensor& tokens,
+      absl::Span<const Tensor> targets) override;
 
  private:
   // x [B, T, C] -> [B, T, C].
@@ -68,10 +72,17 @@ class Encoder final : public LogitsModel {
     Parameter* weight = nullptr;  // [V, C]
     Parameter* bias = nullptr;    // [V]
   };
-  static Head MakeHead(const EncoderConfig& config, Parameter& words);
+  static Head MakeWordsHead(const EncoderConfig& config, Parameter& words);
+  static Head MakeLabelsHead(const EncoderConfig& config);
+  static Head MakeNextSentenceHead(const EncoderConfig& config);
+  static std::vector<Head> MakeHeads(const EncoderConfig& config,
+                                     Parameter& words);
 
-  // What the head's last map is applied to, [B, T, C], of tokens [B, T].
-  absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens) const;
+  // What the layers make, [B, T, C], of tokens [B, T].
+  absl::StatusOr<Tensor> Body(Engine& engine, const Tensor& tokens) const;
+  // What the head's last map is applied to, [B, T, C].
+  static absl::StatusOr<Tensor> Hidden(Engine& engine, const Head& head,
+                                       Tensor x);
   absl::StatusOr<Tensor> Embed(Engine& engine, const Tensor& tokens) const;
 
   std::string name_;
@@ -81,7 +92,7 @@ class Encoder final : public LogitsModel {
   nn::Embedding segments_;
   nn::LayerNorm norm_;
   std::vector<Layer> layers_;
-  Head head_;
+  std::vector<Head> heads_;  // one for each term of the loss
 };
 
 }  // namespace castor::models

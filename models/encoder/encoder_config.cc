@@ -82,6 +82,11 @@ void EncoderConfig::Read(JsonReader& reader) {
   double dropout = 0;
   reader.Double(kClassifierDropout, &dropout, kProbability);
   if (reader.Has(kClassifierDropout)) classifier_dropout = dropout;
+  if (kind->is_roberta && Head().next_sentence) {
+    reader.Fail("head", absl::StrCat("\"", head, "\" is BERT's: ", kind->name,
+                                     " learns no next sentences; "
+                                     "\"masked_lm\" is its pre-training"));
+  }
   RequireMultiple(reader, "hidden_size", hidden_size, "num_attention_heads",
                   num_attention_heads);
   if (positions() >= 1) return;
@@ -103,6 +108,11 @@ const EncoderHead& EncoderConfig::Head() const {
 
 int64_t EncoderConfig::labels() const {
   return task() == ModelTask::kMaskedTokens ? vocab_size : num_labels;
+}
+
+std::vector<absl::string_view> EncoderConfig::loss_terms() const {
+  if (!Head().next_sentence) return Architecture::loss_terms();
+  return {"masked_lm", "next_sentence"};
 }
 
 double EncoderConfig::elements_per_token() const {

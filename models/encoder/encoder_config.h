@@ -23,11 +23,16 @@ struct EncoderHead {
   absl::string_view name;
   absl::string_view hf_suffix;
   ModelTask task;
+  // Whether it tells, too, if the second text of a pair follows the first one
+  // (label 0) or not (1): BERT's next sentences, which RoBERTa does without.
+  bool next_sentence = false;
 };
 inline constexpr EncoderHead kEncoderHeads[] = {
     {"masked_lm", "ForMaskedLM", ModelTask::kMaskedTokens},
     {"sequence_classification", "ForSequenceClassification",
      ModelTask::kSequenceLabel},
+    {"pretraining", "ForPreTraining", ModelTask::kMaskedTokens,
+     /*next_sentence=*/true},
     {"token_classification", "ForTokenClassification",
      ModelTask::kTokenLabels}};
 
@@ -87,6 +92,10 @@ struct EncoderConfig final : public Architecture {
   int64_t vocabulary() const override { return vocab_size; }
   ModelTask task() const override { return Head().task; }
   int64_t labels() const override;
+  int64_t sequence_labels() const override {
+    return Head().next_sentence ? 2 : 0;
+  }
+  std::vector<absl::string_view> loss_terms() const override;
   int64_t segments() const override { return type_vocab_size; }
   int64_t positions() const override {
     return max_position_embeddings - first_position();

@@ -46,6 +46,8 @@ TEST(EncoderConfig, TheClassDecidesTheHead) {
       {"bert", "BertForMaskedLM", "masked_lm", ModelTask::kMaskedTokens, 30522},
       {"bert", "BertForSequenceClassification", "sequence_classification",
        ModelTask::kSequenceLabel, 2},
+      {"bert", "BertForPreTraining", "pretraining", ModelTask::kMaskedTokens,
+       30522},
       {"roberta", "RobertaForTokenClassification", "token_classification",
        ModelTask::kTokenLabels, 2},
       {"roberta", "RobertaForMaskedLM", "masked_lm", ModelTask::kMaskedTokens,
@@ -58,6 +60,21 @@ TEST(EncoderConfig, TheClassDecidesTheHead) {
     EXPECT_EQ(model->architecture->labels(), test.labels);
     EXPECT_THAT(HfConfigText(*model), HasSubstr(test.hf_class));
   }
+}
+
+TEST(EncoderConfig, PreTrainingHasALossOfTwoTermsAndIsBertsAlone) {
+  const auto bert = ReadHf(WithClass("bert", "BertForPreTraining"));
+  ASSERT_TRUE(bert.ok()) << bert.status();
+  EXPECT_EQ(bert->architecture->sequence_labels(), 2);
+  EXPECT_THAT(bert->architecture->loss_terms(),
+              ::testing::ElementsAre("masked_lm", "next_sentence"));
+  const auto words = ReadHf(WithClass("bert", "BertForMaskedLM"));
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_EQ(words->architecture->sequence_labels(), 0);
+  EXPECT_EQ(words->architecture->loss_terms().size(), 1u);
+  EXPECT_THAT(ErrorOf(WithClass("roberta", "RobertaForMaskedLM"),
+                      {{"head", "pretraining"}}),
+              HasSubstr("roberta learns no next sentences"));
 }
 
 // The keys that google-bert/bert-base-uncased has on the hub, fine-tuned.
@@ -100,7 +117,7 @@ TEST(EncoderConfig, LabelsAreNamedInTheFileAndKeepTheirNames) {
 TEST(EncoderConfig, AModelWithoutAKnownHeadIsGivenOne) {
   for (const char* text :
        {R"({"model_type": "bert", "architectures": ["BertModel"]})",
-        R"({"model_type": "bert", "architectures": ["BertForPreTraining"]})",
+        R"({"model_type": "bert", "architectures": ["BertLMHeadModel"]})",
         R"({"model_type": "bert"})"}) {
     EXPECT_THAT(ErrorOf(text), HasSubstr("\"head\""));
     const auto model =

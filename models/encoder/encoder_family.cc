@@ -115,6 +115,7 @@ void EncoderFamily::CheckHfConfig(JsonReader& reader) const {
   if (!reader.Has(kHead)) {
     std::string known, names;
     for (const EncoderHead& head : kEncoderHeads) {
+      if (head.next_sentence && kind_.is_roberta) continue;
       const char* const comma = known.empty() ? "" : ", ";
       absl::StrAppend(&known, comma, kind_.hf_prefix, head.hf_suffix);
       absl::StrAppend(&names, comma, "\"", head.name, "\"");

@@ -52,7 +52,7 @@ inline constexpr absl::string_view kRecordKeys[] = {
     "text",       "messages",    "conversations",  "prompt",
     "completion", "instruction", "input",          "output",
     "input_ids",  "labels",      "attention_mask", "tools",
-    "text_pair",  "label",       "token_type_ids"};
+    "text_pair",  "label",       "token_type_ids", "next_sentence_label"};
 
 enum class LossOn : uint8_t { kAll, kAssistant, kCompletion };
 absl::string_view LossOnName(LossOn loss_on);

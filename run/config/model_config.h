@@ -38,6 +38,11 @@ class Architecture {
   virtual ModelTask task() const { return ModelTask::kNextToken; }
   // What a target may be: in [0, labels()), or -100.
   virtual int64_t labels() const { return vocabulary(); }
+  // How many labels it tells apart of a sequence beside what its task says, in
+  // a term of the loss of its own; 0: there is no such term.
+  virtual int64_t sequence_labels() const { return 0; }
+  // The names of the terms of its loss (Model::Losses), as reports have them.
+  virtual std::vector<absl::string_view> loss_terms() const { return {"loss"}; }
   // How many texts of a pair or a list it tells apart in a sequence; 1: none.
   virtual int64_t segments() const { return 1; }
   // The most tokens that a sequence may have, and the key that says so.

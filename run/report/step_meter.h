@@ -24,6 +24,9 @@ struct StepReport {
   int64_t length = 0;
   int64_t tokens = 0;
   double loss = 0;
+  // Of a loss of several terms, each one's mean over its labelled tokens; their
+  // sum is the loss. Empty: it has one.
+  std::vector<double> terms = {};
   double learning_rate = 0;
   double seconds = 0;        // from the end of the step before
   int64_t end_ns = 0;        // when its last work was over, device's clock

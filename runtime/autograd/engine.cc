@@ -51,6 +51,17 @@ Parameter* Engine::FindParameter(absl::string_view name) const {
   return at == by_name_.end() ? nullptr : at->second;
 }
 
+void Engine::SetLossGradient(double loss_scale,
+                             absl::Span<const int64_t> labels) {
+  loss_gradients_.clear();
+  for (const int64_t of_term : labels) {
+    loss_gradients_.push_back(
+        of_term == 0
+            ? 0.0F
+            : static_cast<float>(loss_scale / static_cast<double>(of_term)));
+  }
+}
+
 void Engine::SetLayout(const ChunkLayout* layout) {
   layout_ = layout;
   for (auto& parameter : parameters_) {

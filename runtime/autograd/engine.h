@@ -13,6 +13,7 @@
 #ifndef CASTOR_RUNTIME_AUTOGRAD_ENGINE_H_
 #define CASTOR_RUNTIME_AUTOGRAD_ENGINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/document_range.h"
 #include "base/philox.h"
 #include "memory/plan/layout/chunk_layout.h"
@@ -173,15 +175,16 @@ class Engine {
   const kernels::KernelSizes* gpu_sizes() const { return gpu_sizes_; }
   void set_gpu_sizes(const kernels::KernelSizes* gpu) { gpu_sizes_ = gpu; }
   // `loss_scale`: what all gradients are multiplied by (fp16; loss_scaler.h).
-  // `labels`: the labelled tokens of the whole batch, of all micro batches of
-  // the step on all ranks. Known before the step's first backward pass.
-  void SetLossGradient(double loss_scale, int64_t labels) {
-    loss_gradient_ =
-        static_cast<float>(loss_scale / static_cast<double>(labels));
+  // `labels`: of each term of the loss (Model::Losses), the labelled tokens of
+  // the whole batch, of all micro batches of the step on all ranks. Known
+  // before the step's first backward pass. A term that none of them has a label
+  // for has no gradient.
+  void SetLossGradient(double loss_scale, absl::Span<const int64_t> labels);
+  // d(objective)/d(loss of one token) = loss scale / the term's labelled tokens
+  // of the whole batch, whichever micro batch the token is in.
+  float loss_gradient(int64_t term = 0) const {
+    return loss_gradients_[static_cast<size_t>(term)];
   }
-  // d(objective)/d(loss of one token) = loss scale / labelled tokens of the
-  // whole batch, whichever micro batch the token is in.
-  float loss_gradient() const { return loss_gradient_; }
 
   KeyValueCache* cache() const { return context_.cache; }
   int64_t first_position() const { return context_.first_position; }
@@ -264,7 +267,7 @@ class Engine {
   std::vector<int64_t> chunk_pending_;
 
   MicroBatchContext context_;
-  float loss_gradient_ = 1;
+  std::vector<float> loss_gradients_ = {1};
   const kernels::KernelSizes* gpu_sizes_ = nullptr;
   Phase phase_ = Phase::kForward;
   GradMode grad_mode_ = GradMode::kOff;

@@ -220,14 +220,19 @@ TEST_F(EngineTest, PlaceHoldsTheParameterAgainBetweenMicroBatches) {
 TEST_F(EngineTest, TokensWeighAlikeInAllMicroBatches) {
   Add("w");
   LayOut(256);
-  engine_.SetLossGradient(/*loss_scale=*/1, 6);
+  engine_.SetLossGradient(/*loss_scale=*/1, {6});
   for (int64_t i = 0; i < 2; ++i) {
     Begin(i, 2);
     EXPECT_EQ(engine_.loss_gradient(), 1.0f / 6);
     engine_.AbandonMicroBatch();
   }
-  engine_.SetLossGradient(0x1p16, 6);
+  engine_.SetLossGradient(0x1p16, {6});
   EXPECT_EQ(engine_.loss_gradient(), 65536.0f / 6);
+  // Each term of a loss has labels of its own, or none.
+  engine_.SetLossGradient(/*loss_scale=*/1, {6, 2, 0});
+  EXPECT_EQ(engine_.loss_gradient(0), 1.0f / 6);
+  EXPECT_EQ(engine_.loss_gradient(1), 0.5f);
+  EXPECT_EQ(engine_.loss_gradient(2), 0);
 }
 
 TEST_F(EngineTest, UseThatIsTakenBackCompletesTheGradient) {

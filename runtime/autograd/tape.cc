@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/add.h"
@@ -35,15 +36,18 @@ Tensor GradientSink::Take(int64_t tensor_id) {
 
 absl::Status Tape::RunBackward(int64_t output_id, Tensor gradient,
                                GradientSink& sink) {
-  const bool from_loss = !gradient;
-  if (!from_loss) {
-    CASTOR_RETURN_IF_ERROR(sink.Add(*engine_, output_id, std::move(gradient)));
-  }
+  if (!gradient) return RunBackward({output_id}, sink);
+  CASTOR_RETURN_IF_ERROR(sink.Add(*engine_, output_id, std::move(gradient)));
+  return RunBackward({}, sink);
+}
+
+absl::Status Tape::RunBackward(absl::Span<const int64_t> losses,
+                               GradientSink& sink) {
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
     Tensor dy = sink.Take(node.output_id);
-    if (!dy && !(from_loss && node.output_id == output_id)) {
+    if (!dy && !absl::c_linear_search(losses, node.output_id)) {
       CASTOR_RETURN_IF_ERROR(engine_->TakeBack(node.uses));
       continue;
     }

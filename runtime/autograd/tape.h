@@ -13,6 +13,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/tensor.h"
 
@@ -34,7 +35,7 @@ class GradientSink {
 
 class Tape {
  public:
-  // `gradient` is the output's; empty for the loss, whose gradient is
+  // `gradient` is the output's; empty for a term of the loss, whose gradient is
   // Engine::loss_gradient().
   using Backward =
       absl::AnyInvocable<absl::Status(Tensor gradient, GradientSink& sink)>;
@@ -56,12 +57,16 @@ class Tape {
   // What all nodes' operators have announced.
   Engine::ExpectedUses uses() const;
 
-  // Runs all nodes, last first, starting from the gradient of `output` (empty
-  // when it is the loss). Nodes whose output got no gradient are skipped, and
-  // what they announced is taken back.
+  // Runs all nodes, last first, starting from the gradient of an output (empty
+  // when it is a term of the loss). Nodes whose output got no gradient are
+  // skipped, and what they announced is taken back.
   // Afterwards the tape is empty and `sink` holds the leaves' gradients.
   // InvalidArgument: a node gave a gradient of another size than its tensor's.
   absl::Status RunBackward(int64_t output_id, Tensor gradient,
+                           GradientSink& sink);
+  // The same from the outputs `losses`, the terms of the loss, whose nodes know
+  // their gradients.
+  absl::Status RunBackward(absl::Span<const int64_t> losses,
                            GradientSink& sink);
 
  private:

@@ -108,7 +108,7 @@ TEST_F(TapeTest, NodeOfAnotherSizeThanItsGradientEndsTheWalk) {
     return sink.Add(engine_, middle.id(), other);
   });
   GradientSink sink;
-  const absl::Status status = tape.RunBackward(loss.id(), Tensor(), sink);
+  const absl::Status status = tape.RunBackward({loss.id()}, sink);
   EXPECT_TRUE(Refuses(status)) << status;
   EXPECT_TRUE(ran_.empty());
 }
@@ -119,7 +119,7 @@ TEST_F(TapeTest, NodesRunLastFirstAndGradientsReachTheLeaves) {
   tape.Record(middle, Pass("middle", leaf.id()));
   tape.Record(loss, Pass("loss", middle.id()));
   GradientSink sink;
-  ASSERT_TRUE(tape.RunBackward(loss.id(), Tensor(), sink).ok());
+  ASSERT_TRUE(tape.RunBackward({loss.id()}, sink).ok());
   EXPECT_EQ(ran_, (std::vector<std::string>{"loss", "middle"}));
   EXPECT_EQ(Values(sink.Take(leaf.id())), std::vector<float>(4, 1));
   EXPECT_FALSE(static_cast<bool>(sink.Take(middle.id())));
@@ -144,7 +144,7 @@ TEST_F(TapeTest, NodeWithoutGradientIsSkippedAndItsUsesTakenBack) {
   tape.Record(unused, Pass("unused", leaf.id()));
   tape.Record(loss, Pass("loss", leaf.id()));
   GradientSink sink;
-  ASSERT_TRUE(tape.RunBackward(loss.id(), Tensor(), sink).ok());
+  ASSERT_TRUE(tape.RunBackward({loss.id()}, sink).ok());
   EXPECT_EQ(ran_, (std::vector<std::string>{"loss"}));
   EXPECT_EQ(engine_.gradient_place(w).pending_reads(), 0);
   EXPECT_EQ(engine_.gradient_place(w).pending_gradients(), 0);
@@ -168,7 +168,7 @@ TEST_F(TapeTest, NodesLetGoOfWhatTheySavedAsSoonAsTheyHaveRun) {
   second = Tensor();
   EXPECT_EQ(backend_->live_storages(), alive);
   GradientSink sink;
-  ASSERT_TRUE(tape.RunBackward(second_id, Tensor(), sink).ok());
+  ASSERT_TRUE(tape.RunBackward({second_id}, sink).ok());
   EXPECT_EQ(backend_->live_storages(), alive - 2);
 }
 
@@ -179,7 +179,7 @@ TEST_F(TapeTest, FailureOfANodeEndsTheWalk) {
   tape.Record(loss,
               [](Tensor, GradientSink&) { return absl::InternalError("no"); });
   GradientSink sink;
-  EXPECT_TRUE(absl::IsInternal(tape.RunBackward(loss.id(), Tensor(), sink)));
+  EXPECT_TRUE(absl::IsInternal(tape.RunBackward({loss.id()}, sink)));
   EXPECT_TRUE(ran_.empty());
 }
 

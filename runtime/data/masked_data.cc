@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
+#include "runtime/data/sequence_label.h"
 
 namespace castor {
 namespace {
@@ -45,7 +46,7 @@ class MaskedData : public DataSet {
                              MixKey(HashName(kMask, sizeof(kMask) - 1),
                                     static_cast<uint64_t>(first_position + b))};
       for (int64_t i = 0; i < t; ++i) {
-        if (targets[i] != kNoTarget) Draw(key, i, tokens + i, targets + i);
+        if (targets[i] != kNoTarget) DrawAt(key, i, tokens + i, targets + i);
       }
     }
     return absl::OkStatus();
@@ -60,6 +61,12 @@ class MaskedData : public DataSet {
 
   absl::StatusOr<LabelCount> CountLabels() const override {
     CASTOR_ASSIGN_OR_RETURN(LabelCount count, data_->CountLabels());
+    if (rule_.joined_vocabulary > 0) {
+      // Each sequence's first target is its label's, and no word's, since a
+      // tokenizer puts a token before a pair.
+      CASTOR_ASSIGN_OR_RETURN(const SampleLengths lengths, CountTokens());
+      count.labels -= lengths.num_records();
+    }
     count.labels =
         std::llround(static_cast<double>(count.labels) * rule_.probability);
     return count;
@@ -70,6 +77,14 @@ class MaskedData : public DataSet {
   }
 
  private:
+  void DrawAt(RandomKey key, int64_t place, int32_t* token,
+              int32_t* target) const {
+    if (rule_.joined_vocabulary == 0) return Draw(key, place, token, target);
+    TwoTargets two = SplitTarget(*target, rule_.joined_vocabulary);
+    if (two.word != kNoTarget) Draw(key, place, token, &two.word);
+    *target = JoinTargets(two, rule_.joined_vocabulary);
+  }
+
   void Draw(RandomKey key, int64_t place, int32_t* token,
             int32_t* target) const {
     const auto words = Philox4x32(key, static_cast<uint64_t>(place));

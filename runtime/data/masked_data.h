@@ -1,10 +1,10 @@
 // Samples of which some tokens are masked, for a model to say what they were.
 //
 // Each token that has a target is chosen with the probability p; its target
-// stays, and all others' go. Of the chosen, 80 % become the mask token, 10 % a
-// token at random, and 10 % stay as they are.
-// Source: Devlin et al., "BERT", 2018, section 3.1, and transformers'
-// DataCollatorForLanguageModeling.
+// stays, and all others' go. Labels of sequences (sequence_label.h) stay. Of
+// the chosen, 80 % become the mask token, 10 % a token at random, and 10 % stay
+// as they are. Source: Devlin et al., "BERT", 2018, section 3.1, and
+// transformers' DataCollatorForLanguageModeling.
 //
 // What is drawn follows from the seed, the sample's position in the run and the
 // token's place in it alone: other tokens are masked in each epoch, and the
@@ -24,6 +24,9 @@ struct MaskRule {
   double probability = 0.15;  // p, in (0, 1)
   int32_t mask_token = 0;
   int64_t vocabulary = 0;  // a token at random is below it
+  // The model's vocabulary where a first token's target has the label of its
+  // sequence, too (sequence_label.h); 0: there are none.
+  int64_t joined_vocabulary = 0;
   uint64_t seed = 0;
 };
 

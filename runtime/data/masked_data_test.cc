@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
+#include "runtime/data/sequence_label.h"
+
 namespace castor {
 namespace {
 
@@ -42,6 +45,22 @@ std::unique_ptr<DataSet> Masked(uint64_t seed) {
       std::make_unique<Words>(),
       {.mask_token = kMask, .vocabulary = kVocabulary, .seed = seed});
 }
+
+// The same, whose samples have a label of their own, by turns 0 and 1.
+class Pairs : public Words {
+ public:
+  absl::Status FillBatch(int64_t first, int64_t batch, int32_t* tokens,
+                         int32_t* targets) const override {
+    CASTOR_RETURN_IF_ERROR(Words::FillBatch(first, batch, tokens, targets));
+    for (int64_t b = 0; b < batch; ++b) {
+      int32_t& target = targets[b * kLength];
+      target = JoinTargets(
+          {.word = target, .sequence = static_cast<int32_t>((first + b) % 2)},
+          kVocabulary);
+    }
+    return absl::OkStatus();
+  }
+};
 
 struct Batch {
   std::vector<int32_t> tokens, targets;
@@ -103,6 +122,38 @@ TEST(MaskedData, DependsOnThePositionAndTheSeedAlone) {
   // The same sample has other masks in the next epoch: positions go on.
   Batch next = Fill(*data, 3 + 60, 1);
   EXPECT_NE(next.targets, Fill(*data, 3, 1).targets);
+}
+
+TEST(MaskedData, KeepsLabelsOfSequences) {
+  const auto data =
+      MaskData(std::make_unique<Pairs>(), {.mask_token = kMask,
+                                           .vocabulary = kVocabulary,
+                                           .joined_vocabulary = kVocabulary,
+                                           .seed = 5});
+  const Batch joined = Fill(*data, 3, 4);
+  Batch words = joined;
+  for (int64_t b = 0; b < 4; ++b) {
+    const TwoTargets two =
+        SplitTarget(joined.targets[b * kLength], kVocabulary);
+    EXPECT_EQ(two.sequence, (3 + b) % 2);
+    words.targets[b * kLength] = two.word;
+  }
+  EXPECT_EQ(words, Fill(*Masked(5), 3, 4));
+  // Of the 20 targets of each of 64 samples one is its label's.
+  EXPECT_EQ(data->CountLabels()->labels, std::llround(64 * 199 * 0.15));
+}
+
+TEST(SequenceLabel, IsJoinedAndParted) {
+  for (const int32_t word : {kNoTarget, 0, 7, 49}) {
+    for (const int32_t sequence : {kNoTarget, 0, 1}) {
+      const int32_t joined =
+          JoinTargets({.word = word, .sequence = sequence}, kVocabulary);
+      EXPECT_LE(joined, GreatestTarget(kVocabulary, 2));
+      const TwoTargets two = SplitTarget(joined, kVocabulary);
+      EXPECT_EQ(two.word, word);
+      EXPECT_EQ(two.sequence, sequence);
+    }
+  }
 }
 
 }  // namespace

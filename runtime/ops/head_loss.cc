@@ -15,7 +15,7 @@ namespace {
 absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
                       const Tensor& x, Parameter& w, Parameter* bias,
                       const Tensor& targets, const Tensor& lse, bool needs_dx,
-                      GradientSink& sink) {
+                      int64_t term, GradientSink& sink) {
   Op op(engine, absl::StrCat(w.name, "/head_backward"));
   const int in_x = op.Read(x);
   const int in_w = op.Read(w);
@@ -31,7 +31,7 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
           2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype),
           CostKind::kProduct);
-  const float loss_grad = engine.loss_gradient();
+  const float loss_grad = engine.loss_gradient(term);
   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
                                     const ExecContext& context) {
     return kernels::Run(context, kernels::HeadLossBackwardArgs{
@@ -56,7 +56,8 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
 }  // namespace
 
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
-                                const Tensor& targets, Parameter* bias) {
+                                const Tensor& targets, Parameter* bias,
+                                int64_t term) {
   if (w.shape.rank() != 2 || w.shape[1] != x.shape().columns()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", w.name, "\" of shape ", w.shape.ToString(),
@@ -114,9 +115,9 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   engine.tape()->Record(
       y,
       [&engine, shape, x, &w, bias, targets, saved_lse = op.output(lse),
-       needs_dx](Tensor, GradientSink& sink) -> absl::Status {
+       needs_dx, term](Tensor, GradientSink& sink) -> absl::Status {
         return Backward(engine, shape, x, w, bias, targets, saved_lse, needs_dx,
-                        sink);
+                        term, sink);
       });
   return y;
 }

@@ -98,7 +98,7 @@ class Eager {
   }
 
   absl::Status Train() {
-    engine_.SetLossGradient(/*loss_scale=*/1, labels_);
+    engine_.SetLossGradient(/*loss_scale=*/1, {labels_});
     for (int64_t i = 0; i < c_.shape.micro_batches; ++i) {
       CASTOR_RETURN_IF_ERROR(
           RunMicroBatch(engine_, model_, c_.shape, i, i, BatchOf(c_)).status());
@@ -145,7 +145,8 @@ class Eager {
  private:
   const GradientCase& c_;
   // The whole batch has these; every micro batch has the same tokens.
-  const int64_t labels_ = CountLabels(BatchOf(c_)) * c_.shape.micro_batches;
+  const int64_t labels_ =
+      CountLabels(BatchOf(c_).targets) * c_.shape.micro_batches;
   Engine& engine_;
   Model& model_;
   EagerBackend backend_;

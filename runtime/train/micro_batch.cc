@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -124,8 +125,9 @@ absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
     batch.targets.resize(shape.batch * shape.length);
     if (shape.documents) batch.documents = WholeRows(shape);
     if (shape.segments) batch.segments.resize(batch.tokens.size());
-    auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
-    if (!loss.ok()) return loss.status();
+    batch.other_targets.resize(shape.terms - 1, batch.targets);
+    CASTOR_RETURN_IF_ERROR(
+        RunMicroBatch(engine, model, shape, i, i, std::move(batch)).status());
     if (i > 0) continue;
     CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
     CASTOR_RETURN_IF_ERROR(CheckTouchedBytes(backend, shape, layout));
@@ -158,6 +160,54 @@ absl::Status CheckSome(const char* what, bool some, size_t count,
       absl::StrCat("a micro batch of ", shape.batch, " samples of ",
                    shape.length, " tokens has ", what, " of ", count,
                    " tokens: give ", some ? "each token's" : "none"));
+}
+
+absl::Status CheckSizes(const StepShape& shape,
+                        const std::vector<int32_t>& tokens,
+                        const std::vector<std::vector<int32_t>>& targets) {
+  if (static_cast<int64_t>(targets.size()) != shape.terms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a micro batch has targets of ", targets.size(),
+                     " terms of the loss, and its shape says ", shape.terms));
+  }
+  const auto check = [&shape](const std::vector<int32_t>& data) {
+    if (static_cast<int64_t>(data.size()) == shape.batch * shape.length) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a micro batch of ", shape.batch, " samples of ", shape.length,
+        " tokens needs ", shape.batch * shape.length,
+        " tokens and as many targets; one of them has ", data.size()));
+  };
+  CASTOR_RETURN_IF_ERROR(check(tokens));
+  for (const auto& each : targets) CASTOR_RETURN_IF_ERROR(check(each));
+  return absl::OkStatus();
+}
+
+// Refuses what is no loss of the model's.
+absl::Status CheckTerms(const StepShape& shape,
+                        const std::vector<Tensor>& terms) {
+  if (static_cast<int64_t>(terms.size()) != shape.terms) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Model::Losses returned ", terms.size(),
+                     " terms for targets of ", shape.terms));
+  }
+  bool trains = false;
+  for (const Tensor& term : terms) {
+    const bool counted = term && !shape.training && term.shape() == Shape{2};
+    if (!term || (term.shape() != Shape{1} && !counted)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Model::Loss returned ",
+          term ? absl::StrCat("a tensor of shape ", term.shape().ToString())
+               : "no tensor",
+          ": it must return the sum of its tokens' losses, of shape [1], as "
+          "ops::HeadLoss does"));
+    }
+    trains |= term.requires_grad();
+  }
+  if (!shape.training || trains) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the loss depends on no trainable parameter: nothing to train");
 }
 
 }  // namespace
@@ -196,28 +246,24 @@ absl::Status SetSegments(Engine& engine, const StepShape& shape,
   return absl::OkStatus();
 }
 
-int64_t CountLabels(const MicroBatch& batch) {
-  return static_cast<int64_t>(batch.targets.size()) -
-         std::count(batch.targets.begin(), batch.targets.end(),
-                    kernels::kIgnoredTarget);
+int64_t CountLabels(const std::vector<int32_t>& targets) {
+  return static_cast<int64_t>(targets.size()) -
+         std::count(targets.begin(), targets.end(), kernels::kIgnoredTarget);
 }
 
-absl::StatusOr<Tensor> RunMicroBatch(
+absl::StatusOr<std::vector<Tensor>> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
-    const std::function<absl::Status(const Tensor& loss)>& with_loss) {
+    const std::function<absl::Status(absl::Span<const Tensor> terms)>&
+        with_loss) {
+  std::vector<std::vector<int32_t>> all_targets =
+      std::move(batch.other_targets);
+  all_targets.insert(all_targets.begin(), std::move(batch.targets));
+  CASTOR_RETURN_IF_ERROR(CheckSizes(shape, batch.tokens, all_targets));
   CASTOR_RETURN_IF_ERROR(
       CheckSome("documents", shape.documents, batch.documents.size(), shape));
   CASTOR_RETURN_IF_ERROR(
       CheckSome("segments", shape.segments, batch.segments.size(), shape));
-  for (const auto* data : {&batch.tokens, &batch.targets}) {
-    if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a micro batch of ", shape.batch, " samples of ", shape.length,
-          " tokens needs ", shape.batch * shape.length,
-          " tokens and as many targets; one of them has ", data->size()));
-    }
-  }
   Tape tape(&engine);
   const Shape sizes = {shape.batch, shape.length};
   RowDocuments rows;
@@ -235,37 +281,33 @@ absl::StatusOr<Tensor> RunMicroBatch(
     CASTOR_RETURN_IF_ERROR(
         SetSegments(engine, shape, std::move(batch.segments)));
   }
-  Tensor loss;
+  std::vector<Tensor> terms;
   {
     CASTOR_ASSIGN_OR_RETURN(
         const Tensor tokens,
         engine.Upload("input/tokens", sizes, std::move(batch.tokens)));
-    CASTOR_ASSIGN_OR_RETURN(
-        const Tensor targets,
-        engine.Upload("input/targets", sizes, std::move(batch.targets)));
-    CASTOR_ASSIGN_OR_RETURN(loss, model.Loss(engine, tokens, targets));
+    std::vector<Tensor> targets;
+    for (std::vector<int32_t>& each : all_targets) {
+      const std::string which =
+          targets.empty() ? "" : absl::StrCat("/", targets.size());
+      CASTOR_ASSIGN_OR_RETURN(
+          targets.emplace_back(),
+          engine.Upload(absl::StrCat("input/targets", which), sizes,
+                        std::move(each)));
+    }
+    CASTOR_ASSIGN_OR_RETURN(terms, model.Losses(engine, tokens, targets));
   }
-  const bool counted = loss && !shape.training && loss.shape() == Shape{2};
-  if (!loss || (loss.shape() != Shape{1} && !counted)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Model::Loss returned ",
-        loss ? absl::StrCat("a tensor of shape ", loss.shape().ToString())
-             : "no tensor",
-        ": it must return the sum of its tokens' losses, of shape [1], as "
-        "ops::HeadLoss does"));
-  }
-  if (shape.training && !loss.requires_grad()) {
-    return absl::FailedPreconditionError(
-        "the loss depends on no trainable parameter: nothing to train");
-  }
-  if (with_loss) CASTOR_RETURN_IF_ERROR(with_loss(loss));
+  CASTOR_RETURN_IF_ERROR(CheckTerms(shape, terms));
+  if (with_loss) CASTOR_RETURN_IF_ERROR(with_loss(terms));
   if (shape.training) {
     engine.BeginBackward();
     GradientSink sink;
-    CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));
+    std::vector<int64_t> ids;
+    for (const Tensor& term : terms) ids.push_back(term.id());
+    CASTOR_RETURN_IF_ERROR(tape.RunBackward(ids, sink));
     CASTOR_RETURN_IF_ERROR(engine.EndMicroBatch());
   }
-  return loss;
+  return terms;
 }
 
 absl::StatusOr<Tensor> RunPass(Engine& engine, Model& model,

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/document_range.h"
 #include "memory/plan/layout/chunk_layout.h"
 #include "runtime/autograd/engine.h"
@@ -32,6 +33,8 @@ struct StepShape {
   bool documents = false;
   // Whether tokens have segments (MicroBatch::segments).
   bool segments = false;
+  // The terms of the loss (Model::Losses); each has targets of its own.
+  int64_t terms = 1;
 
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
@@ -44,6 +47,8 @@ struct MicroBatch {
   // [B, T], where the shape says that there are some; else empty. Which text of
   // a pair a token is of, in [0, Architecture::segments()).
   std::vector<int32_t> segments = {};
+  // Targets [B, T] of the loss's terms after the first one.
+  std::vector<std::vector<int32_t>> other_targets = {};
 };
 
 // Documents that fill a sample each.
@@ -59,21 +64,23 @@ absl::Status SetDocuments(Engine& engine, const StepShape& shape,
 absl::Status SetSegments(Engine& engine, const StepShape& shape,
                          std::vector<int32_t> segments);
 
-// The labelled tokens.
-int64_t CountLabels(const MicroBatch& batch);
+// The labelled tokens: how many of `targets` count.
+int64_t CountLabels(const std::vector<int32_t>& targets);
 
-// Forward and, when training, backward of micro batch `index`; the loss [1],
-// summed over its labelled tokens; of an evaluation it may be [2], with the
-// number of tokens that the model says rightly (ops/head_loss.h).
+// Forward and, when training, backward of micro batch `index`; the terms of its
+// loss (Model::Losses), each [1], summed over its labelled tokens; of an
+// evaluation each may be [2], with the number of tokens that the model says
+// rightly (ops/head_loss.h).
 // `global_index` counts micro batches from the start of the run. `with_loss`
-// (may be null) is called with the loss when forward is queued and nothing of
-// backward is: what takes the loss to the host there waits for none of
+// (may be null) is called with the terms when forward is queued and nothing of
+// backward is: what takes them to the host there waits for none of
 // backward's copies, and the engine may be told of the whole batch's labels as
 // late as there.
-absl::StatusOr<Tensor> RunMicroBatch(
+absl::StatusOr<std::vector<Tensor>> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
-    const std::function<absl::Status(const Tensor& loss)>& with_loss = nullptr);
+    const std::function<absl::Status(absl::Span<const Tensor> terms)>&
+        with_loss = nullptr);
 
 // One pass of `tokens` [1, T], which follow what `cache` has: the logits [1, V]
 // of the token after them. The cache counts them as read.

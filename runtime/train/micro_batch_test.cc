@@ -111,6 +111,16 @@ TEST_F(MicroBatchTest, LossThatIsNoLossIsAnErrorThatSaysWhatItWas) {
       << Dry();
 }
 
+TEST_F(MicroBatchTest, TargetsOfOtherTermsThanTheModelHasAreRefused) {
+  const auto refused =
+      DryRun(engine_, model_, {.batch = 1, .length = 4, .terms = 2}, nullptr,
+             /*accumulate=*/false, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_NE(refused.status().message().find("got targets of 2"),
+            std::string::npos)
+      << refused.status();
+}
+
 TEST_F(MicroBatchTest, DryPassThatFailedLeavesNothingBehind) {
   engine_.set_kept_blocks(std::vector<bool>{});
   model_.fault = Fault::kInRecomputation;

@@ -1,11 +1,13 @@
 // StepInputs: what a step trains on, and how many of its tokens are labelled.
 //
-// A token's part in the gradient is one over the labelled tokens of the whole
-// batch, so all of a step's micro batches are taken before its first backward
-// pass: 8 bytes a token, 16 more with documents and 4 with segments, which the
-// plan counts as the host's staging (InputBytes). With several ranks each tells
-// the others its count. That happens under the first micro batch's forward
-// pass, which needs no count; nothing but the first backward pass waits for it.
+// A token's part in the gradient of a term of the loss (Model::Losses) is one
+// over the term's labelled tokens of the whole batch, so all of a step's micro
+// batches are taken before its first backward pass: 8 bytes a token, 16 more
+// with documents, 4 with segments and 4 for each term after the first, which
+// the plan counts as the host's staging (InputBytes). With several ranks each
+// tells the others its counts. That happens under the first micro batch's
+// forward pass, which needs no count; nothing but the first backward pass waits
+// for it.
 //
 // Threads: one. Lifetime: outlives agreed(), and the communicator that it was
 // given outlives it.
@@ -29,9 +31,10 @@ namespace castor {
 // batches in a step.
 inline int64_t InputBytes(const StepShape& shape) {
   // Documents stay on the host (RowDocuments), beside what is uploaded.
-  const size_t of_token = 2 * sizeof(int32_t) +
-                          (shape.documents ? 2 * sizeof(DocumentRange) : 0) +
-                          (shape.segments ? sizeof(int32_t) : 0);
+  const size_t of_token =
+      static_cast<size_t>(1 + shape.terms) * sizeof(int32_t) +
+      (shape.documents ? 2 * sizeof(DocumentRange) : 0) +
+      (shape.segments ? sizeof(int32_t) : 0);
   return shape.batch * shape.length * shape.micro_batches *
          static_cast<int64_t>(of_token);
 }
@@ -44,24 +47,24 @@ class StepInputs {
 
   // Takes `count` micro batches from `next`, whose errors it returns. With a
   // `communicator` (may be null) all ranks call it, and the counts are on their
-  // way when it returns.
-  absl::Status Take(int64_t count,
+  // way when it returns. The micro batches have targets of `terms` terms.
+  absl::Status Take(int64_t count, int64_t terms,
                     const std::function<absl::StatusOr<MicroBatch>()>& next,
                     Communicator* communicator);
 
   // Gives micro batch `index` away.
   MicroBatch Give(int64_t index) { return std::move(batches_[index]); }
-  // The labelled tokens of what was taken here.
-  int64_t own_labels() const { return own_labels_; }
-  // Those of all ranks; waits for them.
-  absl::StatusOr<int64_t> Labels();
+  // Whether any of what was taken here is labelled.
+  bool has_own_labels() const { return has_own_labels_; }
+  // The labelled tokens of each term, of all ranks; waits for them.
+  absl::StatusOr<std::vector<int64_t>> Labels();
   // When they are there.
   const Fence& agreed() const { return agreed_; }
 
  private:
   std::vector<MicroBatch> batches_;
-  int64_t own_labels_ = 0;
-  int64_t labels_ = 0;  // written until agreed_
+  bool has_own_labels_ = false;
+  std::vector<int64_t> labels_;  // [terms], written until agreed_
   Communicator* communicator_ = nullptr;
   Fence agreed_;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
@@ -156,18 +157,21 @@ absl::Status Trainer::TakeInputs(const StepShape& shape,
                                  const NextMicroBatch& next,
                                  StepInputs& inputs) {
   backend_->FreeUploads();
-  const absl::Status taken = inputs.Take(
-      shape.micro_batches, next, shape.training ? communicator_ : nullptr);
+  const absl::Status taken =
+      inputs.Take(shape.micro_batches, shape.terms, next,
+                  shape.training ? communicator_ : nullptr);
   if (!taken.ok()) {
     if (communicator_ == nullptr) return taken;
     // Other ranks have begun a step in which this one takes no part.
     return failure_ = Failed(taken);
   }
   // Only a rank without a label must know now whether others have some.
-  if (!shape.training || inputs.own_labels() > 0) return absl::OkStatus();
-  const absl::StatusOr<int64_t> labels = inputs.Labels();
+  if (!shape.training || inputs.has_own_labels()) return absl::OkStatus();
+  const auto labels = inputs.Labels();
   if (!labels.ok()) return failure_ = Failed(labels.status());
-  if (*labels > 0) return absl::OkStatus();
+  if (absl::c_any_of(*labels, [](int64_t n) { return n > 0; })) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "step ", state_.step + 1, " has no loss: none of the tokens of its ",
       shape.micro_batches * options_.ranks.world_size, " micro batches of [",
@@ -200,12 +204,14 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   BeginTag(program, shape.training ? state_.step + 1 : 0);
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
-  // A row for each rank: its losses, where nothing is trained each with a count
-  // of correct tokens (-1: none), the two halves of the device budget that it
+  // A row for each rank: its losses, term by term of each micro batch, where
+  // nothing is trained each with a count of correct tokens (-1: none), the two
+  // halves of the device budget that it
   // has room for or is asked for, or 0, and of its learning rate, how long its
   // latest step took, if that was of this plan, and why it wants to stop, or 0.
   const int64_t each = shape.training ? 1 : 2;
-  const int64_t row = each * shape.micro_batches + 6;
+  const int64_t of_batch = each * shape.terms;
+  const int64_t row = of_batch * shape.micro_batches + 6;
   const double rate = update.has_value() ? update->lr : 0;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
@@ -224,12 +230,16 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
     // Between forward and backward: the next step is queued when the losses
     // are there, and need not wait for what backward copies and exchanges.
-    const auto with_loss = [&](const Tensor& loss) -> absl::Status {
-      const int32_t none = -1;
-      if (each > 1) std::memcpy(&own[each * i + 1], &none, sizeof(none));
-      arrived.Add(backend_->Download(
-          loss.storage_id(), &own[each * i],
-          loss.shape().elements() * static_cast<int64_t>(sizeof(float))));
+    const auto with_loss = [&](absl::Span<const Tensor> terms) -> absl::Status {
+      float* at = &own[of_batch * i];
+      for (const Tensor& term : terms) {
+        const int32_t none = -1;
+        if (each > 1) std::memcpy(&at[1], &none, sizeof(none));
+        arrived.Add(backend_->Download(
+            term.storage_id(), at,
+            term.shape().elements() * static_cast<int64_t>(sizeof(float))));
+        at += each;
+      }
       if (communicator_ != nullptr && i + 1 == shape.micro_batches) {
         if (untold_.plan == program.plan_number) {
           own[row - 2] = static_cast<float>(untold_.seconds);
@@ -244,7 +254,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
         arrived.Add(gathered);
       }
       if (!shape.training) return absl::OkStatus();
-      CASTOR_ASSIGN_OR_RETURN(const int64_t labels, inputs.Labels());
+      CASTOR_ASSIGN_OR_RETURN(const std::vector<int64_t> labels,
+                              inputs.Labels());
       engine_->SetLossGradient(scale, labels);
       return absl::OkStatus();
     };
@@ -269,18 +280,19 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   if (shape.training && optimizer_->broke_before()) {
     return Unsavable(state_.step);
   }
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, inputs.Labels());
   StepLosses result;
-  CASTOR_ASSIGN_OR_RETURN(result.labels, inputs.Labels());
-  for (int64_t i = 0; i < shape.micro_batches; ++i) {
-    for (int64_t r = 0; r < world_size; ++r) {
-      const float* const at = &losses[r * row + each * i];
-      result.sums.push_back(at[0]);
-      int32_t correct = 0;
-      if (each > 1) std::memcpy(&correct, &at[1], sizeof(correct));
-      if (correct < 0 || result.correct < 0) {
-        result.correct = -1;
-      } else {
-        result.correct += correct;
+  for (int64_t k = 0; k < shape.terms; ++k) {
+    TermLosses& term = result.emplace_back();
+    term.labels = labels[k];
+    for (int64_t i = 0; i < shape.micro_batches; ++i) {
+      for (int64_t r = 0; r < world_size; ++r) {
+        const float* const at = &losses[r * row + of_batch * i + each * k];
+        term.sums.push_back(at[0]);
+        int32_t correct = 0;
+        if (each > 1) std::memcpy(&correct, &at[1], sizeof(correct));
+        term.correct =
+            correct < 0 || term.correct < 0 ? -1 : term.correct + correct;
       }
     }
   }
@@ -369,9 +381,18 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   CASTOR_ASSIGN_OR_RETURN(
       const StepLosses losses,
       RunStep(*program, next, UpdateStep{.number = update, .lr = lr}));
-  double sum = 0;
-  for (float of_micro_batch : losses.sums) sum += of_micro_batch;
-  const double loss = sum / static_cast<double>(losses.labels);
+  // The means of the terms.
+  std::vector<double> terms;
+  double loss = 0;
+  for (const TermLosses& term : losses) {
+    double sum = 0;
+    for (float of_micro_batch : term.sums) sum += of_micro_batch;
+    const double mean =
+        term.labels > 0 ? sum / static_cast<double>(term.labels) : 0;
+    terms.push_back(mean);
+    loss += mean;
+  }
+  if (terms.size() == 1) terms.clear();
   if (!std::isfinite(loss)) {
     // Where steps may be skipped, other data may do better. fp16 skips what its
     // scale makes overflow, which is not the loss.
@@ -404,6 +425,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   meter_.Issued(tag_step_,
                 {.step = state_.step,
                  .loss = loss,
+                 .terms = std::move(terms),
                  .learning_rate = lr,
                  .h2d_bytes = h2d_bytes() - h2d_at_begin_,
                  .d2h_bytes = d2h_bytes() - d2h_at_begin_,
@@ -433,11 +455,27 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
   return total.loss();
 }
 
+double Trainer::LossSum::loss() const {
+  // Without any label there is no loss.
+  double mean =
+      labels > 0 || !has_labels() ? sum / static_cast<double>(labels) : 0;
+  for (const LossSum& other : others) {
+    if (other.has_labels()) mean += other.loss();
+  }
+  return mean;
+}
+
+bool Trainer::LossSum::has_labels() const {
+  return labels > 0 || absl::c_any_of(others, [](const LossSum& other) {
+           return other.has_labels();
+         });
+}
+
 absl::StatusOr<Trainer::LossSum> Trainer::EvaluateSum(
     int64_t batches, const NextMicroBatch& next) {
   LossSum total;
   CASTOR_RETURN_IF_ERROR(AddEvaluation(batches, next, &total));
-  if (total.labels > 0) return total;
+  if (total.has_labels()) return total;
   const StepShape shape = evaluation_shape();
   return absl::InvalidArgumentError(
       absl::StrCat("the evaluation after step ", state_.step,
@@ -472,29 +510,37 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
                         std::vector<int32_t>(size, kernels::kIgnoredTarget)};
     if (shape.documents) batch.documents = WholeRows(shape);
     if (shape.segments) batch.segments.resize(batch.tokens.size());
+    batch.other_targets.resize(shape.terms - 1, batch.targets);
     return batch;
   };
-  int64_t labels = 0;
+  total->others.resize(shape.terms - 1);
+  const auto term_of = [total](size_t k) -> LossSum& {
+    return k == 0 ? *total : total->others[k - 1];
+  };
+  std::vector<int64_t> labels(shape.terms);
   for (int64_t i = 0; i < batches; i += world_size) {
     const bool has_one = i + options_.ranks.rank < batches;
     CASTOR_ASSIGN_OR_RETURN(const StepLosses losses,
                             RunStep(*program, has_one ? next : nothing,
                                     /*update=*/std::nullopt));
-    for (float of_batch : losses.sums) total->sum += of_batch;
-    total->correct = losses.correct < 0 || total->correct < 0
+    for (size_t k = 0; k < losses.size(); ++k) {
+      LossSum& term = term_of(k);
+      for (float of_batch : losses[k].sums) term.sum += of_batch;
+      term.correct = losses[k].correct < 0 || term.correct < 0
                          ? -1
-                         : total->correct + losses.correct;
-    labels += losses.labels;
+                         : term.correct + losses[k].correct;
+      labels[k] += losses[k].labels;
+    }
   }
   CASTOR_RETURN_IF_ERROR(Drain());
   if (communicator_ != nullptr) {
-    const absl::Status agreed = Await(
-        *communicator_,
-        communicator_->AllReduce("labelled tokens of the evaluation", 0,
-                                 ReduceOp::kSum, absl::MakeSpan(&labels, 1)));
+    const absl::Status agreed =
+        Await(*communicator_,
+              communicator_->AllReduce("labelled tokens of the evaluation", 0,
+                                       ReduceOp::kSum, absl::MakeSpan(labels)));
     if (!agreed.ok()) return failure_ = Failed(agreed);
   }
-  total->labels += labels;
+  for (size_t k = 0; k < labels.size(); ++k) term_of(k).labels += labels[k];
   return absl::OkStatus();
 }
 

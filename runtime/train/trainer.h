@@ -85,11 +85,13 @@ class Trainer final : public ObservedRun {
   // labelled tokens of all of them, divided by the number of these tokens, as
   // transformers' (from 4.46) num_items_in_batch makes it. Each token's
   // gradient has that weight, whichever micro batch it is in; one without
-  // labels adds nothing. FailedPrecondition if the loss is not finite before
-  // any update, OutOfRange if it is not later: the run has diverged.
-  // InvalidArgument: no token of the batch is labelled; nothing has happened
-  // then, and another batch may follow. Nor has anything on one rank where
-  // `next` fails, whose status Step returns; of several ranks all fail then.
+  // labels adds nothing. A loss of several terms (Model::Losses) is the sum of
+  // such means, each over its own labelled tokens (StepReport::terms).
+  // FailedPrecondition if the loss is not finite before any update, OutOfRange
+  // if it is not later: the run has diverged. InvalidArgument: no token of the
+  // batch is labelled; nothing has happened then, and another batch may follow.
+  // Nor has anything on one rank where `next` fails, whose status Step returns;
+  // of several ranks all fail then.
   //
   // In fp16, and where the optimizer skips what is not finite, a step with such
   // a gradient changes nothing; its StepReport says so. The same holds for a
@@ -115,15 +117,20 @@ class Trainer final : public ObservedRun {
   // could notice. On rank r of N `next` gives the batches r, r + N, ... of
   // them. InvalidArgument: no token of them is labelled.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
-  // The losses of labelled tokens, and how many these are.
+  // The losses of labelled tokens, and how many these are: of one term of the
+  // loss, and of the terms after it.
   struct LossSum {
     double sum = 0;
     int64_t labels = 0;
     // How many of them the model says rightly: no other token's logit is
     // greater. -1: the model's loss does not tell (ops/head_loss.h).
     int64_t correct = 0;
+    std::vector<LossSum> others = {};
 
-    double loss() const { return sum / static_cast<double>(labels); }
+    // The mean, and the means of the terms after it; a term without labels has
+    // none.
+    double loss() const;
+    bool has_labels() const;
   };
   // As Evaluate, with all that is known.
   absl::StatusOr<LossSum> EvaluateSum(int64_t batches,
@@ -307,7 +314,8 @@ class Trainer final : public ObservedRun {
             .micro_batches = 1,
             .training = false,
             .documents = options_.shape.documents,
-            .segments = options_.shape.segments};
+            .segments = options_.shape.segments,
+            .terms = options_.shape.terms};
   }
   // The passes after the first, of a run that generates.
   StepShape next_token_shape() const {
@@ -353,16 +361,17 @@ class Trainer final : public ObservedRun {
   int StopRequested() const {
     return options_.stop == nullptr ? 0 : options_.stop->load();
   }
-  // What a step computed.
-  struct StepLosses {
+  // What a step computed of a term of the loss.
+  struct TermLosses {
     // A sum for each micro batch of all ranks, in the order of their global
     // index.
-    std::vector<float> sums;
+    std::vector<float> sums = {};
     // Of an evaluation: LossSum::correct of all of them.
     int64_t correct = 0;
     // The labelled tokens of all of them; in an evaluation, of this rank's.
     int64_t labels = 0;
   };
+  using StepLosses = std::vector<TermLosses>;  // a term each
   absl::StatusOr<StepLosses> TryStep(Program& program, StepInputs& inputs,
                                      const std::optional<UpdateStep>& update);
   // Takes the inputs and tries the step. Keeps a failure of either, but for

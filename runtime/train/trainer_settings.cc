@@ -14,14 +14,15 @@ using Json = nlohmann::json;
 
 Json ShapeSettings(const StepShape& shape) {
   const auto& [batch, length, micro_batches, training, cache, documents,
-               segments] = shape;
+               segments, terms] = shape;
   return {{"batch", batch},
           {"length", length},
           {"micro_batches", micro_batches},
           {"training", training},
           {"cache", cache},
           {"documents", documents},
-          {"segments", segments}};
+          {"segments", segments},
+          {"terms", terms}};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EncoderTest : public CliTest {
  protected:
@@ -211,6 +212,57 @@ TEST_F(EncoderTest, MasksTheWordsOfTexts) {
   config["gradient_accumulation_steps"] = 1;
   EXPECT_EQ(Summary(2, config)["parameters_sha256"],
             alone["parameters_sha256"]);
+}
+
+TEST_F(EncoderTest, PreTrainsOnWordsAndNextSentences) {
+  Json config = Config();
+  config["model"]["head"] = "pretraining";
+  WriteFile(Path("words/tokenizer_config.json"), R"({"mask_token": "[UNK]"})");
+  config["checkpoint"] = {{"dir", "out"}};
+  EXPECT_THAT(Train(config).err, HasSubstr("label: has no meaning"));
+  config["data"]["keys"] = {{"next_sentence_label", "label"}};
+  const ProcessResult first = Train(config, {"--set", "steps=3"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, AllOf(HasSubstr("  label "), HasSubstr(" (masked_lm "),
+                               HasSubstr(", next_sentence ")));
+  Json other = config;
+  other["checkpoint"] = false;
+  const Json alone = Summary(other);
+  const Json& terms = alone["loss_terms"];
+  for (size_t i = 0; i < alone["losses"].size(); ++i) {
+    EXPECT_EQ(terms["masked_lm"][i].get<double>() +
+                  terms["next_sentence"][i].get<double>(),
+              alone["losses"][i].get<double>());
+  }
+  const Json& evaluation = alone["evaluations"][0];
+  EXPECT_EQ(evaluation["loss_terms"].size(), 2u);
+  EXPECT_EQ(evaluation["accuracies"]["masked_lm"],
+            evaluation["token_accuracy"]);
+  // Its bits depend on neither ranks, the budget nor an interruption.
+  other["gradient_accumulation_steps"] = 1;
+  other["memory"]["placement_policy"] = "cpu";
+  EXPECT_EQ(Summary(2, other)["parameters_sha256"], alone["parameters_sha256"]);
+  EXPECT_EQ(Summary(config, {"--resume", "latest"})["parameters_sha256"],
+            alone["parameters_sha256"]);
+
+  const ProcessResult evaluated =
+      Castor({"evaluate", "run.json", "--checkpoint", "latest"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("; accuracy of next_sentence "));
+  const ProcessResult exported = Castor({"export", "out", "exported"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  const Json hf = Json::parse(ReadFile(Path("exported/config.json")));
+  EXPECT_EQ(hf["architectures"][0], "BertForPreTraining");
+  // What it has learned serves another head, but for what that has of its own.
+  Json from = Config();
+  from["model"] = {{"pretrained", "exported"},
+                   {"head", "sequence_classification"}};
+  from["data"].erase("tokenizer");
+  from["checkpoint"] = false;
+  const ProcessResult anew = Train(from);
+  EXPECT_EQ(anew.exit_code, 0) << anew.err;
+  EXPECT_THAT(anew.out, HasSubstr("classifier.weight"));
+  EXPECT_THAT(anew.out, Not(HasSubstr("pooler")));
 }
 
 TEST_F(EncoderTest, SaysWhatIsWrongWithALine) {

@@ -37,7 +37,10 @@ absl::Status JsonRecord::Parse(absl::string_view line, const JsonLimits& limits,
 }
 
 const OrderedJson* JsonRecord::Find(absl::string_view known) const {
-  const auto found = json_.find(NameOf(known));
+  const std::string name = NameOf(known);
+  // The name may have been given to another key.
+  if (keys_.KnownOf(name) != known) return nullptr;
+  const auto found = json_.find(name);
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
 

@@ -12,6 +12,7 @@
 #include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "runtime/data/data_set.h"
+#include "runtime/data/sequence_label.h"
 #include "text/data/json_record.h"
 
 namespace castor {
@@ -24,7 +25,8 @@ constexpr uint64_t kLabelledRules = 1;
 constexpr absl::string_view kText = "text", kPair = "text_pair",
                             kIds = "input_ids", kTypes = "token_type_ids",
                             kMask = "attention_mask", kLabel = "label",
-                            kLabels = "labels";
+                            kLabels = "labels",
+                            kNextSentence = "next_sentence_label";
 
 constexpr JsonLimits kLimits = {.max_depth = 8, .max_values = 2'000'000};
 
@@ -52,8 +54,8 @@ class Record {
       : rules_(rules), out_(*out), record_(rules.keys) {}
 
   absl::Status Read(absl::string_view line) {
-    CASTOR_RETURN_IF_ERROR(
-        record_.Parse(line, kLimits, LabelledKeys(), &out_.unused));
+    CASTOR_RETURN_IF_ERROR(record_.Parse(
+        line, kLimits, LabelledKeys(rules_.sequence_labels), &out_.unused));
     const bool has_ids = Find(kIds) != nullptr;
     if (has_ids == (rules_.encoding != nullptr)) {
       return absl::InvalidArgumentError(
@@ -64,7 +66,8 @@ class Record {
     }
     CASTOR_RETURN_IF_ERROR(has_ids ? ReadIds() : ReadTexts());
     CASTOR_RETURN_IF_ERROR(ReadLabels());
-    return Encode();
+    CASTOR_RETURN_IF_ERROR(Encode());
+    return rules_.sequence_labels > 0 ? AddNextSentence() : absl::OkStatus();
   }
 
  private:
@@ -106,6 +109,11 @@ class Record {
     CASTOR_ASSIGN_OR_RETURN(std::vector<int32_t> first, Tokens(kText));
     const TextEncoding& encoding = *rules_.encoding;
     if (Find(kPair) == nullptr) {
+      if (rules_.sequence_labels > 0) {
+        return Wrong(kPair,
+                     "is missing, and model.head \"pretraining\" learns from "
+                     "pairs whether the second text follows the first one");
+      }
       CASTOR_ASSIGN_OR_RETURN(const size_t room, Room(encoding.before.size() +
                                                       encoding.after.size()));
       first.resize(std::min(first.size(), room));
@@ -191,6 +199,7 @@ class Record {
     if (known == kIds) return "model.vocab_size";
     if (known == kTypes) return "model.type_vocab_size";
     if (known == kMask) return "the number of values";
+    if (known == kNextSentence) return "the number of these labels";
     return rules_.task == ModelTask::kMaskedTokens ? "model.vocab_size"
                                                    : "model.num_labels";
   }
@@ -236,6 +245,13 @@ class Record {
                                          ": leave out one"));
     }
     if (of_tokens) {
+      if (label != nullptr && rules_.sequence_labels > 0) {
+        return Wrong(kLabel,
+                     "has no meaning for model.head \"pretraining\", whose "
+                     "pairs have a next_sentence_label: where that is meant, "
+                     "say \"data\": {\"keys\": {\"next_sentence_label\": "
+                     "\"label\"}}");
+      }
       if (label != nullptr) {
         return Wrong(kLabel,
                      "is a sequence's, and model.head wants labels of "
@@ -259,13 +275,28 @@ class Record {
                    "is a list, and model.head "
                    "\"sequence_classification\" wants one label");
     }
-    if (label->is_boolean()) {
-      out_.labels = {label->get<bool>() ? 1 : 0};
-      return absl::OkStatus();
-    }
     CASTOR_ASSIGN_OR_RETURN(const int32_t value,
-                            Integer(known, *label, 0, rules_.labels));
+                            SequenceLabel(known, *label, rules_.labels));
     out_.labels = {value};
+    return absl::OkStatus();
+  }
+
+  // A label of a whole sequence, in [0, end).
+  absl::StatusOr<int32_t> SequenceLabel(absl::string_view known,
+                                        const OrderedJson& label,
+                                        int64_t end) const {
+    if (label.is_boolean()) return label.get<bool>() ? 1 : 0;
+    return Integer(known, label, 0, end);
+  }
+
+  absl::Status AddNextSentence() {
+    const OrderedJson* const label = Find(kNextSentence);
+    if (label == nullptr) return Wrong(kNextSentence, "is missing");
+    CASTOR_ASSIGN_OR_RETURN(
+        const int32_t value,
+        SequenceLabel(kNextSentence, *label, rules_.sequence_labels));
+    int32_t& first = out_.labels[0];
+    first = JoinTargets({.word = first, .sequence = value}, rules_.vocabulary);
     return absl::OkStatus();
   }
 
@@ -301,14 +332,20 @@ class Record {
 
 }  // namespace
 
-std::vector<absl::string_view> LabelledKeys() {
-  return {kText, kPair, kIds, kTypes, kMask, kLabel, kLabels};
+std::vector<absl::string_view> LabelledKeys(int64_t sequence_labels) {
+  std::vector<absl::string_view> keys = {kText, kPair,  kIds,   kTypes,
+                                         kMask, kLabel, kLabels};
+  if (sequence_labels > 0) keys.push_back(kNextSentence);
+  return keys;
 }
 
 uint64_t KeyOf(const LabelledRules& rules) {
   std::string all = absl::StrCat(
       kLabelledRules, " ", static_cast<int>(rules.task), " ", rules.vocabulary,
       " ", rules.labels, " ", rules.segments, " ", rules.most_tokens);
+  if (rules.sequence_labels > 0) {
+    absl::StrAppend(&all, " next ", rules.sequence_labels);
+  }
   if (rules.encoding != nullptr) {
     for (const PairPiece& piece : rules.encoding->pair) {
       absl::StrAppend(&all, " ", piece.token, " ", piece.segment);

@@ -5,6 +5,9 @@
 //   {"text": "...", "text_pair": "...", "label": 0}
 //   {"input_ids": [2, 7, 3], "token_type_ids": [0, 0, 1], "label": 1}
 //   {"input_ids": [2, 7, 3], "labels": [-100, 4, -100]}
+//   {"text": "...", "text_pair": "...", "next_sentence_label": 0}
+//   {"input_ids": [2, 7, 3], "labels": [-100, 4, -100],
+//    "next_sentence_label": 0}
 //
 // Texts become what transformers' tokenizer makes of them with truncation=True
 // and max_length: where two are too long together, tokens are taken from the
@@ -17,6 +20,11 @@
 // that says masked words need none: the label of each of their tokens is the
 // token itself, for runtime/data/masked_data.h to choose from, and what the
 // tokenizer puts around them has none.
+//
+// A model that says, too, whether the second text follows the first one wants
+// pairs and, as transformers' BertForPreTraining has it, "next_sentence_label":
+// 0 where it does. The first token's label has both then
+// (runtime/data/sequence_label.h).
 //
 // A record is kept as its tokens' codes, token + vocabulary * segment, and
 // their labels.
@@ -39,13 +47,15 @@ struct LabelledRules {
   ModelTask task = ModelTask::kSequenceLabel;  // not kNextToken
   // The model's (Architecture): vocabulary * segments fits 31 bits.
   int64_t vocabulary = 0, labels = 0, segments = 1;
+  int64_t sequence_labels = 0;
   int64_t most_tokens = 0;  // of a sequence; what is beyond is cut off
   RecordKeys keys;
   const TextEncoding* encoding = nullptr;  // null: records have no texts
 };
 
-// The keys that such records are read by.
-std::vector<absl::string_view> LabelledKeys();
+// The keys that such records are read by, for a model of so many
+// `sequence_labels`.
+std::vector<absl::string_view> LabelledKeys(int64_t sequence_labels);
 
 // Different rules have different keys, whatever the encoding is.
 uint64_t KeyOf(const LabelledRules& rules);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/sequence_label.h"
 
 namespace castor {
 namespace {
@@ -112,6 +113,41 @@ TEST(LabelledRecord, TextsForMaskingHaveTheirOwnTokensAsLabels) {
   const JsonLine line = Read(rules, R"({"text": "ab", "text_pair": "c"})");
   EXPECT_THAT(line.ids, ElementsAre(1, 10, 11, 2, kV + 12, kV + 2));
   EXPECT_THAT(line.labels, ElementsAre(-100, 10, 11, -100, 12, -100));
+}
+
+TEST(LabelledRecord, PairsForPreTrainingSayWhetherTheSecondTextFollows) {
+  const TextEncoding letters = Letters();
+  LabelledRules rules = RulesOf(&letters, ModelTask::kMaskedTokens);
+  rules.sequence_labels = 2;
+  const JsonLine texts = Read(
+      rules, R"({"text": "a", "text_pair": "b", "next_sentence_label": 1})");
+  EXPECT_THAT(texts.ids, ElementsAre(1, 10, 2, kV + 11, kV + 2));
+  const TwoTargets of_text = SplitTarget(texts.labels[0], kV);
+  EXPECT_EQ(of_text.word, -100);
+  EXPECT_EQ(of_text.sequence, 1);
+  EXPECT_EQ(texts.labels[1], 10);
+  LabelledRules tokens = rules;
+  tokens.encoding = nullptr;
+  tokens.labels = kV;
+  const JsonLine ids = Read(tokens, R"({"input_ids": [1, 2, 3],
+      "labels": [39, -100, 5], "next_sentence_label": false})");
+  const TwoTargets of_ids = SplitTarget(ids.labels[0], kV);
+  EXPECT_EQ(of_ids.word, 39);
+  EXPECT_EQ(of_ids.sequence, 0);
+  EXPECT_EQ(ids.labels[2], 5);
+
+  const auto error = [](const LabelledRules& by, const char* line) {
+    JsonLine out;
+    return std::string(ReadLabelledRecord(line, by, &out).message());
+  };
+  EXPECT_THAT(error(rules, R"({"text": "a", "text_pair": "b"})"),
+              HasSubstr("next_sentence_label: is missing"));
+  EXPECT_THAT(error(rules, R"({"text": "a", "next_sentence_label": 1})"),
+              HasSubstr("text_pair: is missing, and model.head"));
+  EXPECT_THAT(error(tokens, R"({"input_ids": [1], "labels": [1],
+                                "next_sentence_label": 2})"),
+              HasSubstr("next_sentence_label: has 2, and must be in [0, 2)"));
+  EXPECT_NE(KeyOf(rules), KeyOf(RulesOf(&letters, ModelTask::kMaskedTokens)));
 }
 
 TEST(LabelledRecord, RefusesByKeyWhatIsNoSuchRecord) {

@@ -7,13 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/data/sequence_label.h"
 #include "text/data/source_reader.h"
 
 namespace castor {
 
 absl::Status CheckLabelledSource(const std::string& path,
                                  const DataConfig& data, int64_t vocabulary,
-                                 int64_t segments) {
+                                 int64_t segments, int64_t sequence_labels) {
   const SourceContent content = ContentByName(path);
   if (content == SourceContent::kText || content == SourceContent::kTokens) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -42,12 +43,20 @@ absl::Status CheckLabelledSource(const std::string& path,
         "model.vocab_size (", vocabulary, ") times model.type_vocab_size (",
         segments, ") is more than can be numbered with 31 bits"));
   }
+  if (GreatestTarget(vocabulary, sequence_labels) >
+      std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.vocab_size (", vocabulary,
+                     ") is more than can be numbered with "
+                     "31 bits together with labels of sequences"));
+  }
   return absl::OkStatus();
 }
 
 absl::Status WordMasks::AddFile(const std::string& path,
                                 const TextEncoding* encoding,
-                                int64_t vocabulary, uint64_t seed) {
+                                int64_t vocabulary, int64_t sequence_labels,
+                                uint64_t seed) {
   if (encoding == nullptr) {
     masked_already_ = path;
   } else if (!rule_.has_value()) {
@@ -67,6 +76,7 @@ absl::Status WordMasks::AddFile(const std::string& path,
     }
     rule_ = MaskRule{.mask_token = ids[0],
                      .vocabulary = std::min(encoding->vocabulary, vocabulary),
+                     .joined_vocabulary = sequence_labels > 0 ? vocabulary : 0,
                      .seed = seed};
   }
   if (!rule_.has_value() || masked_already_.empty()) return absl::OkStatus();

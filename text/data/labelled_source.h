@@ -18,10 +18,10 @@ namespace castor {
 
 // InvalidArgument: the file at `path` has no records, by its name; keys of
 // `data` that have no meaning for labelled ones; a model of more tokens times
-// segments than 31 bits can number.
+// segments, or times labels of sequences, than 31 bits can number.
 absl::Status CheckLabelledSource(const std::string& path,
                                  const DataConfig& data, int64_t vocabulary,
-                                 int64_t segments);
+                                 int64_t segments, int64_t sequence_labels);
 
 // How the words of a run's texts are masked.
 class WordMasks {
@@ -29,9 +29,11 @@ class WordMasks {
   // The file at `path` has texts that `encoding` makes tokens of; or, where
   // that is null, words that are masked already. InvalidArgument: the encoding
   // names no mask token, or none of the model's `vocabulary`; or other files
-  // have the other.
+  // have the other. With `sequence_labels` of the model targets have labels of
+  // sequences, too.
   absl::Status AddFile(const std::string& path, const TextEncoding* encoding,
-                       int64_t vocabulary, uint64_t seed);
+                       int64_t vocabulary, int64_t sequence_labels,
+                       uint64_t seed);
 
   // Masks the words of *data, unless that is null, or no file has texts.
   void Mask(std::unique_ptr<DataSet>* data) const;

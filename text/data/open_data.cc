@@ -370,24 +370,27 @@ absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
 
 absl::StatusOr<OpenFile> DataOpener::OpenLabelled(absl::string_view key,
                                                   const std::string& path) {
-  CASTOR_RETURN_IF_ERROR(
-      CheckLabelledSource(path, data_, options_.vocabulary, options_.segments));
+  CASTOR_RETURN_IF_ERROR(CheckLabelledSource(path, data_, options_.vocabulary,
+                                             options_.segments,
+                                             options_.sequence_labels));
   CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kNone));
-  CASTOR_ASSIGN_OR_RETURN(
-      const FoundRecords found,
-      FindRecords(path, keys_, data_.format,
-                  /*tells_documents_apart=*/false, LabelledKeys()));
+  CASTOR_ASSIGN_OR_RETURN(const FoundRecords found,
+                          FindRecords(path, keys_, data_.format,
+                                      /*tells_documents_apart=*/false,
+                                      LabelledKeys(options_.sequence_labels)));
   const bool text = found.format == RecordFormat::kText;
   if (text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
   if (options_.task == ModelTask::kMaskedTokens) {
-    CASTOR_RETURN_IF_ERROR(masks_.AddFile(path, text ? &*encoding_ : nullptr,
-                                          options_.vocabulary, options_.seed));
+    CASTOR_RETURN_IF_ERROR(
+        masks_.AddFile(path, text ? &*encoding_ : nullptr, options_.vocabulary,
+                       options_.sequence_labels, options_.seed));
   }
   return OpenCached(key, path, SourceKind::kLabelled, nullptr, found.unused,
                     LabelledRules{.task = options_.task,
                                   .vocabulary = options_.vocabulary,
                                   .labels = options_.labels,
                                   .segments = options_.segments,
+                                  .sequence_labels = options_.sequence_labels,
                                   .most_tokens = data_.sequence_length,
                                   .keys = keys_,
                                   .encoding = text ? &*encoding_ : nullptr});

@@ -18,10 +18,10 @@ namespace castor {
 
 struct OpenDataOptions {
   int64_t vocabulary = 0;  // the model's
-  // What the model says (Architecture), of what a target may be, and how many
-  // segments it knows.
+  // What the model says (Architecture), of what a target may be, how many
+  // segments it knows, and labels of sequences beside its task's.
   ModelTask task = ModelTask::kNextToken;
-  int64_t labels = 0, segments = 1;
+  int64_t labels = 0, segments = 1, sequence_labels = 0;
   uint64_t seed = 0;
   // The samples of a training step of all ranks, whose batches are formed by
   // length where OpenDataSplits does that; 0: none are.
