@@ -8,6 +8,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,9 +17,10 @@ import torch
 import transformers
 
 from recipe_parts import (
-    RECIPES, boolq_step, make_bert, paragraphs, plain_losses, settings,
+    RECIPES, STEPS, TEXT, boolq_step, make_bert, paragraphs, plain_losses, settings,
 )
 import boolq
+import pretrain
 import shared
 import sizes
 
@@ -31,7 +33,7 @@ class NativeTest(unittest.TestCase):
             make_bert(folder / "bert", transformers.BertForSequenceClassification)
             with mock.patch.object(shared, "paragraphs", paragraphs):
                 boolq.main(["--data", name, "--rows", "40", "--only-files"])
-            ours = self.train(folder)
+            ours = self.train_boolq(folder)
             self.assertEqual(len(ours["evaluations"]), 4)
             rows = boolq.load_rows(folder / "train.jsonl")
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "bert")
@@ -48,31 +50,102 @@ class NativeTest(unittest.TestCase):
 
             batches = (rows[i : i + 8] for _ in range(4) for i in range(0, 40, 8))
             plain = plain_losses(model, 1, batches, loss_of, boolq_step(model))
-            for a, b in zip(ours["losses"], plain, strict=True):
-                self.assertAlmostEqual(a, b, delta=1e-5)
-            least = ours["smallest_device_budget_bytes"]
-            self.assertLess(least, ours["device_peak_bytes"])
-            for other in (
-                self.train(folder, "--set", f"memory.device_memory={least}"),
-                self.train(folder, launch=["launch", "--nproc", "2"]),
-            ):
-                self.assertEqual(other["losses"], ours["losses"])
-                self.assertEqual(other["parameters_sha256"], ours["parameters_sha256"])
+            self.check(ours, plain, lambda *more, **how: self.train_boolq(
+                folder, *more, **how))
 
-    def train(self, folder: Path, *more: str, launch: list[str] | None = None) -> Any:
+    def test_pretraining_by_castor_train(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_bert(folder / "bert", transformers.BertForPreTraining)
+            pretrain.main(
+                ["--only_files", f"{name}/pairs.jsonl", "--text", TEXT,
+                 "--max_steps", str(STEPS), "--max_seq_length", "32"]
+            )
+            ours = self.train_pairs(folder)
+            for a, *terms in zip(ours["losses"], *ours["loss_terms"].values()):
+                self.assertEqual(a, sum(terms))
+            model = transformers.BertForPreTraining.from_pretrained(folder / "bert")
+            lines = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+            rows = [json.loads(line) for line in lines]
+
+            def loss_of(chosen: list[Any]) -> torch.Tensor:
+                def padded(key: str, padding: int) -> torch.Tensor:
+                    return torch.tensor(
+                        [r[key] + [padding] * (32 - len(r[key])) for r in chosen]
+                    )
+
+                lengths = torch.tensor([[len(r["input_ids"])] for r in chosen])
+                return model(
+                    input_ids=padded("input_ids", 0),
+                    token_type_ids=padded("token_type_ids", 0),
+                    attention_mask=(torch.arange(32) < lengths).long(),
+                    labels=padded("labels", -100),
+                    next_sentence_label=torch.tensor(
+                        [r["next_sentence_label"] for r in chosen]
+                    ),
+                ).loss
+
+            optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.01)
+
+            def step(_: int) -> None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+
+            batches = (rows[i : i + 8] for i in range(0, 8 * STEPS, 8))
+            plain = plain_losses(model, 1, batches, loss_of, step)
+            self.check(ours, plain, lambda *more, **how: self.train_pairs(
+                folder, *more, **how))
+
+    def check(self, ours: Any, plain: list[float], train: Callable[..., Any]) -> None:
+        """The summary of a run beside PyTorch's losses, and those of the run at its
+        least budget and on two ranks."""
+        for a, b in zip(ours["losses"], plain, strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+        least = ours["smallest_device_budget_bytes"]
+        self.assertLess(least, ours["device_peak_bytes"])
+        for other in (
+            train("--set", f"memory.device_memory={least}"),
+            train(launch=["launch", "--nproc", "2"]),
+        ):
+            self.assertEqual(other["losses"], ours["losses"])
+            self.assertEqual(other["parameters_sha256"], ours["parameters_sha256"])
+
+    def train_boolq(self, folder: Path, *more: str, **how: Any) -> Any:
+        return self.train(
+            "bmtrain_boolq/boolq.json", folder,
+            *settings(
+                data__train=folder / "train.jsonl",
+                data__validation=folder / "val.jsonl", data__keys__text="question",
+                data__keys__text_pair="passage", num_train_epochs=4,
+                eval_strategy="epoch", scheduler__params__warmup_iter=10,
+                scheduler__params__start_lr=1e-2,
+            ), *more, **how,
+        )
+
+    def train_pairs(self, folder: Path, *more: str, **how: Any) -> Any:
+        return self.train(
+            "deepspeed_bert/deepspeed_bsz4096_adam_config.json", folder,
+            *settings(
+                data__train=folder / "pairs.jsonl", steps=STEPS,
+                optimizer__params__lr=1e-3, optimizer__params__bias_correction="true",
+                optimizer__params__adam_w_mode="true",
+            ), *more, **how,
+        )
+
+    def train(
+        self, recipe: str, folder: Path, *more: str, launch: list[str] | None = None
+    ) -> Any:
         """The summary of native.sh's command on what is in `folder`."""
         summary = folder / "summary.json"
         done = subprocess.run(
             [os.environ["CASTOR_BINARY"], *(launch or ["train"]),
-             str(RECIPES / "bmtrain_boolq" / "boolq.json"), "--summary", str(summary),
+             str(RECIPES / recipe), "--summary", str(summary),
              *settings(
-                 model__pretrained=folder / "bert", data__train=folder / "train.jsonl",
-                 data__validation=folder / "val.jsonl", data__keys__text="question",
-                 data__keys__text_pair="passage", data__sequence_length=32,
-                 data__shuffle="false", num_train_epochs=4, eval_strategy="epoch",
-                 train_batch_size=8, train_micro_batch_size_per_gpu=4,
-                 fp16__enabled="false", checkpoint="false",
-                 scheduler__params__warmup_iter=10, scheduler__params__start_lr=1e-2,
+                 model__pretrained=folder / "bert", data__sequence_length=32,
+                 data__shuffle="false", train_batch_size=8,
+                 train_micro_batch_size_per_gpu=4, fp16__enabled="false",
+                 checkpoint="false",
              ), *more],
             capture_output=True, text=True, check=False,
         )

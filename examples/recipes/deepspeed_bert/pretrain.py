@@ -6,6 +6,7 @@ README.md is its page.
 """
 
 import argparse
+import json
 import random
 import re
 import sys
@@ -34,7 +35,10 @@ SHAPES = {
 def parse_arguments(given):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--deepspeed_config", required=True)
+    add("--deepspeed_config")
+    add("--only_files", metavar="FILE",
+        help="writes the rows of max_steps steps of 8, as castor train reads them, "
+        "and ends")
     add("--set", action="append", default=[], metavar="KEY=VALUE",
         help="replaces or adds a key of the configuration")
     add("--text", help="a sentence a line, an empty line after each document; "
@@ -45,7 +49,10 @@ def parse_arguments(given):
     add("--output_dir", default="out/deepspeed_bert")
     add("--job_name", default="bert", help="the tag under which to save")
     add("--load_checkpoint_id", help="the tag in output_dir to go on from")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if not (options.deepspeed_config or options.only_files):
+        parser.error("give --deepspeed_config FILE")
+    return options
 
 
 class Pairs:
@@ -101,6 +108,23 @@ class Pairs:
         return batch
 
 
+def write_rows(pairs, path, steps, length, size=8):
+    """The rows of so many batches, a line each: what is masked is masked already."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for index in range(steps):
+            batch = pairs.batch(index, size, length)
+            for row in range(size):
+                count = int(batch["attention_mask"][row].sum())
+                line = {
+                    key: batch[key][row][:count].tolist()
+                    for key in ("input_ids", "token_type_ids", "labels")
+                }
+                line["next_sentence_label"] = int(batch["next_sentence_label"][row])
+                file.write(json.dumps(line) + "\n")
+    print(f"{path}: {steps * size} rows, {pairs.words.size} words")
+
+
 def load_model(shape, vocabulary):
     torch.manual_seed(1)
     return transformers.BertForPreTraining(
@@ -119,6 +143,11 @@ def groups_of(model):
 def main(given=None):
     options = parse_arguments(given)
     pairs = Pairs(options.text)
+    if options.only_files:
+        write_rows(
+            pairs, options.only_files, options.max_steps, options.max_seq_length
+        )
+        return []
     model = load_model(options.shape, pairs.words.size)
     config = shared.config_with(options.deepspeed_config, options.set)
     restart = config.get("scheduler", {}).get("params", {}).get("restart_step", 0)
