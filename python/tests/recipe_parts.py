@@ -19,7 +19,7 @@ RECIPES = EXAMPLES / "recipes"
 sys.path[:0] = [
     str(EXAMPLES / "pytorch"), str(RECIPES / "deepspeed_bert"),
     str(RECIPES / "deepspeed_squad"), str(RECIPES / "bmtrain_boolq"),
-    str(RECIPES / "flagai_t5"), str(RECIPES / "sizes"),
+    str(RECIPES / "flagai_t5"), str(RECIPES / "flagai_vit"), str(RECIPES / "sizes"),
 ]
 import shared
 

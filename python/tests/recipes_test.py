@@ -31,6 +31,7 @@ import score
 import shared
 import squad
 import train as flagai
+import train_vit
 
 
 class Moments:
@@ -162,6 +163,15 @@ def read_aloud(folder: str, micro_batches: int, *more: str) -> list[float]:
         flagai.make_files(Path(folder), rows=100)
     with mock.patch.dict(flagai.SHAPE, T5):
         return flagai.main([folder, f"--deepspeed_config={path}", "--eval_interval=10"])
+
+
+def seen(folder: str, micro_batches: int, *more: str) -> list[float]:
+    """The loss of each micro batch of twenty steps."""
+    with mock.patch.dict(train_vit.SHAPE, TINY):
+        return train_vit.main(
+            [folder, "--batch_size=2", f"--gradient_accumulation_steps={micro_batches}",
+             "--eval_interval=10", "--lr=1e-3", *more], rows=(80, 9),
+        )
 
 
 def as_a_rank(train: Callable[[str], list[float]], name: str) -> Callable[[], Any]:
@@ -419,6 +429,50 @@ class Recipes(unittest.TestCase):
         self.assert_close(ours, plain)
         self.assertEqual(read_aloud(self.folder, 2, self.less_memory()), ours)
 
+    def test_vit_by_flagai(self) -> None:
+        ours = seen(self.folder, 2)
+        said = self.said.getvalue()
+        self.assertIn("has no CIFAR-100: made 80 + 9 images", said)
+        accuracies = re.findall(r"^vit: validation loss .*  accuracy ([0-9.]+)$", said, re.M)
+        self.assertEqual(len(accuracies), 2)
+        for accuracy in accuracies:
+            self.assertAlmostEqual(float(accuracy) * 9 % 1, 0, delta=1e-3)
+        images = train_vit.Images(Path(self.folder, "train.bin"))
+        self.assertEqual(len(images), 80)
+        with mock.patch.dict(train_vit.SHAPE, TINY):
+            model = train_vit.load_model()
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=1e-5)
+
+        def step(_: int) -> None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        order = torch.randperm(80, generator=torch.Generator().manual_seed(0)).tolist()
+        batches = (
+            train_vit.collate([images[i], images[j]])
+            for i, j in zip(order[::2], order[1::2])
+        )
+        plain = plain_losses(model, 2, batches, lambda b: model(**b).loss, step)
+        self.assert_close(ours, plain)
+        config: dict[str, Any] = {
+            "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
+            "gradient_clipping": 1.0,
+            "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 1e-5}},
+        }
+        key, _, budget = self.less_memory().partition("=")
+        config["memory"] = {key.rpartition(".")[2]: int(budget)}
+        path = written(config, self.folder)
+        again = ["--env_type=deepspeed", f"--deepspeed_config={path}"]
+        self.assertEqual(seen(self.folder, 2, *again), ours)
+        with open(Path(self.folder, "test.bin"), "ab") as file:
+            file.write(b"1")
+        with self.assertRaisesRegex(SystemExit, "27667 bytes, which are no rows"):
+            seen(self.folder, 2)
+        os.remove(Path(self.folder, "test.bin"))
+        with self.assertRaisesRegex(SystemExit, "lacks test.bin"):
+            seen(self.folder, 2)
+
     def test_flagais_arguments(self) -> None:
         trainer = flagai.MyTrainer(
             ["--lr=0.5", "--fp16=true"], lr=1.0, batch_size=3, pytorch_device="cpu"
@@ -434,7 +488,7 @@ class Recipes(unittest.TestCase):
             self.assertIn(wrong[2:].partition("=")[0], said.getvalue())
 
     def test_two_ranks_have_the_bits_of_one(self) -> None:
-        for name in ("questions", "spans", "numbers"):
+        for name in ("questions", "spans", "numbers", "images"):
             (Path(self.folder) / name).mkdir()
         expected = {
             "bert": by_adam(self.folder + "/one"),
@@ -442,6 +496,7 @@ class Recipes(unittest.TestCase):
             "squad": found(self.folder + "/spans"),
             "opt": finetuned(self.folder, 2, "auto", "unlimited"),
             "t5": read_aloud(self.folder + "/numbers", 2),
+            "vit": seen(self.folder + "/images", 2),
         }
         ranks = on_two_ranks(__file__, *expected, folder=self.folder)
         for name in ("bert", "opt"):
@@ -449,7 +504,7 @@ class Recipes(unittest.TestCase):
             halves = torch.tensor([rank[name] for rank in ranks])
             one = torch.tensor(expected[name])
             self.assertTrue(torch.equal((halves[0] + halves[1]) / 2, one), name)
-        for name in ("boolq", "squad", "t5"):
+        for name in ("boolq", "squad", "t5", "vit"):
             for rank in range(2):
                 self.assertEqual(ranks[rank][name], expected[name][rank::2], name)
 
@@ -464,6 +519,7 @@ if __name__ == "__main__":
                 lambda folder: finetuned(folder, 1, "auto", "unlimited"), ""
             ),
             "t5": as_a_rank(lambda folder: read_aloud(folder, 1), "numbers"),
+            "vit": as_a_rank(lambda folder: seen(folder, 1), "images"),
         }
         with contextlib.redirect_stdout(io.StringIO()):
             do_as_a_rank(works)

@@ -79,8 +79,14 @@ class Trainer:
     def forward_step(self, data, model, mems):
         raise NotImplementedError
 
-    def train(self, model, train_dataset, valid_dataset=None, collate_fn=None):
-        """Trains for the epochs; gives the loss of each micro batch of this rank."""
+    def train(
+        self, model, train_dataset, valid_dataset=None, collate_fn=None,
+        metric_methods=(),
+    ):
+        """Trains for the epochs; gives the loss of each micro batch of this rank.
+        `metric_methods`: [name, function of (logits, labels)] of what each evaluation
+        says beside the loss, as a mean over its rows."""
+        self.metric_methods = metric_methods
         if self.checkpoint_activations:
             model.gradient_checkpointing_enable()
         engine, *_ = castor.deepspeed_initialize(model=model, config=self.config())
@@ -109,9 +115,9 @@ class Trainer:
                 # Ranks take the micro batches by turns.
                 last = first + per_step
                 for rows in parts[first + engine.rank : last : engine.world_size]:
-                    losses.append(self._loss(engine, train_dataset, rows, collate_fn))
-                    engine.backward(losses[-1])
-                    losses[-1] = losses[-1].item()
+                    _, outputs = self._forward(engine, train_dataset, rows, collate_fn)
+                    engine.backward(outputs["loss"])
+                    losses.append(outputs["loss"].item())
                     engine.step()
                 if engine.rank == 0 and step % self.log_interval == 0:
                     print(f"{self.experiment_name}: step {step}  loss {losses[-1]:.4f}")
@@ -121,17 +127,22 @@ class Trainer:
                     engine.save_checkpoint(self.save_dir, keep=self.num_checkpoints)
         return losses
 
-    def _loss(self, engine, dataset, rows, collate_fn):
+    def _forward(self, engine, dataset, rows, collate_fn):
         data = collate_fn([dataset[i] for i in rows])
-        return engine.compute(self.forward_step, data, engine.module, None)["loss"]
+        return data, engine.compute(self.forward_step, data, engine.module, None)
 
     def _evaluate(self, engine, dataset, collate_fn, size):
         engine.eval()
-        losses = [
-            self._loss(engine, dataset, range(i, min(i + size, len(dataset))), collate_fn)
-            for i in range(0, len(dataset), size)
-        ]
+        losses, sums = [], [0.0] * len(self.metric_methods)
+        for begin in range(0, len(dataset), size):
+            rows = range(begin, min(begin + size, len(dataset)))
+            data, outputs = self._forward(engine, dataset, rows, collate_fn)
+            losses.append(outputs["loss"].item())
+            for i, (_, metric) in enumerate(self.metric_methods):
+                sums[i] += metric(outputs["logits"], data["labels"]) * len(rows)
         engine.train()
         if engine.rank == 0:
-            mean = sum(loss.item() for loss in losses) / len(losses)
-            print(f"{self.experiment_name}: validation loss {mean:.4f}")
+            line = f"validation loss {sum(losses) / len(losses):.4f}"
+            for (name, _), total in zip(self.metric_methods, sums):
+                line += f"  {name} {total / len(dataset):.4f}"
+            print(f"{self.experiment_name}: {line}")
