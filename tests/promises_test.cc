@@ -547,6 +547,8 @@ TEST(DeviceSums, GiveTheSameBits) {
         c.options.planning.step_seconds = [](int64_t, double foreseen_seconds) {
           return 2 * foreseen_seconds;
         };
+        // The last of so few steps is to follow the plan.
+        c.options.planning.beside = false;
         c.options.planning.settled_durations = [](StepTrace* trace,
                                                   BusModel* bus) {
           for (OpRecord& op : trace->ops) {

@@ -3,11 +3,17 @@
 // said here, not measured.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 
@@ -78,6 +84,7 @@ class Replan : public ::testing::TestWithParam<int> {
     c.options.planning.mistake = [mistaken](Plan* plan) {
       if (++made == mistaken) FetchTwice(plan);
     };
+    c.options.planning.beside = false;
     c.options.planning.settled_durations = SlowBus;
     c.options.planning.step_seconds = [&drift](int64_t step,
                                                double foreseen_seconds) {
@@ -119,6 +126,72 @@ class Replan : public ::testing::TestWithParam<int> {
   // Step 2 is the first on its plan, and 3 to 6 are watched.
   static int64_t Settled() { return 8 + Late(); }
   static int64_t SettledAgain() { return Settled() + 6 + Late(); }
+
+  // A run of `steps` in which planning again, beside the steps, is not over
+  // before `go_on` is called on each rank, between step `until` and the next.
+  // `plans` gets how many plans there were after each step from 1, which all
+  // ranks must agree on. The run's results must be those of an untroubled one.
+  void RunBeside(int64_t steps, int64_t until,
+                 const std::function<absl::Status(Trainer&, absl::Notification&,
+                                                  int64_t smallest)>& go_on,
+                 std::vector<int64_t>* plans) {
+    TrainingCase c = Small(GetParam());
+    c.steps = steps;
+    c.awaits_plans = false;
+    const auto needs = FindNeeds(c);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    const auto reference = RunTraining(c);
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    c.options.memory.device_bytes =
+        needs->smallest_device +
+        (needs->unmanaged_device - needs->smallest_device) / 4;
+    std::atomic<bool> asked = false;
+    thread_local bool asks;
+    asks = false;
+    c.options.planning.settled_durations = [&](StepTrace* trace,
+                                               BusModel* bus) {
+      SlowBus(trace, bus);
+      asks = asked = true;
+    };
+    std::vector<std::unique_ptr<absl::Notification>> may_end(c.world_size);
+    for (auto& each : may_end) each = std::make_unique<absl::Notification>();
+    c.options.planning.mistake = [&](Plan*) {
+      if (!asked || asks) return;  // a thread that issues steps
+      for (auto& each : may_end)
+        each->WaitForNotificationWithTimeout(absl::Seconds(10));
+    };
+    c.options.planning.step_seconds = [](int64_t, double foreseen_seconds) {
+      return foreseen_seconds;
+    };
+    std::mutex mutex;
+    std::vector<std::vector<int64_t>> told(c.world_size,
+                                           std::vector<int64_t>(steps + 1));
+    c.after_step = [&](Trainer& trainer, int64_t step) {
+      const int rank = trainer.communicator() == nullptr
+                           ? 0
+                           : trainer.communicator()->rank();
+      if (step == until) {
+        CASTOR_RETURN_IF_ERROR(
+            go_on(trainer, *may_end[rank], needs->smallest_device));
+      }
+      if (step == until && step < steps) trainer.AwaitPlanning();
+      const std::lock_guard<std::mutex> lock(mutex);
+      told[rank][step] = trainer.plans();
+      return absl::OkStatus();
+    };
+    const auto result = RunTraining(c);
+    for (auto& each : may_end) {
+      if (!each->HasBeenNotified()) each->Notify();
+    }
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(asked);
+    EXPECT_EQ(result->state_sha256, reference->state_sha256);
+    EXPECT_EQ(result->losses, reference->losses);
+    for (const std::vector<int64_t>& of_rank : told) {
+      EXPECT_EQ(of_rank, told[0]);
+    }
+    *plans = told[0];
+  }
 };
 
 // Three plans are made before: at admission, for the warm-up, and from its
@@ -156,6 +229,60 @@ TEST_P(Replan, DoesNotAskAgainForLessThanATenth) {
       Run([](int, int64_t step) { return step % 2 == 0 ? 1.09 : 0.91; },
           kFirstFromDurations);
   EXPECT_EQ(Asked(told).back(), SettledAgain());
+}
+
+TEST_P(Replan, TakesAPlanThatWasMadeBesideTheSteps) {
+  const int64_t until = Settled() + 2;
+  std::vector<int64_t> plans;
+  RunBeside(
+      kSteps, until,
+      [](Trainer&, absl::Notification& may_end, int64_t) {
+        may_end.Notify();
+        return absl::OkStatus();
+      },
+      &plans);
+  ASSERT_FALSE(plans.empty());
+  // The planner is asked before the first of these steps.
+  for (int64_t step = Settled(); step <= until + Late(); ++step) {
+    EXPECT_EQ(plans[step], 2) << step;
+  }
+  // Ranks say with one step's losses that they have the plan.
+  EXPECT_EQ(plans[until + Late() + 1], 3);
+  EXPECT_EQ(plans[kSteps], 3);
+}
+
+TEST_P(Replan, ShrinksWhileItIsPlannedBesideTheSteps) {
+  const int64_t until = Settled() + 2;
+  std::vector<int64_t> plans;
+  RunBeside(
+      until + 4, until,
+      [](Trainer& trainer, absl::Notification& may_end, int64_t smallest) {
+        may_end.Notify();
+        const absl::Status shrunk = trainer.SetDeviceMemory(smallest);
+        if (shrunk.ok()) {
+          EXPECT_LE(trainer.arena_stats().used_bytes, smallest);
+        }
+        return shrunk;
+      },
+      &plans);
+  ASSERT_FALSE(plans.empty());
+  // That of the smaller budget, and not the one that was asked for before.
+  EXPECT_EQ(plans[until], 3);
+  EXPECT_EQ(plans[until + 4], 3);
+}
+
+TEST_P(Replan, EndsWhileItIsPlannedBesideTheSteps) {
+  const int64_t until = Settled() + 1;
+  std::vector<int64_t> plans;
+  RunBeside(
+      until, until,
+      [](Trainer&, absl::Notification& may_end, int64_t) {
+        may_end.Notify();
+        return absl::OkStatus();
+      },
+      &plans);
+  ASSERT_FALSE(plans.empty());
+  EXPECT_EQ(plans[until], 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Replan, ::testing::Values(1, 2));

@@ -237,6 +237,7 @@ absl::StatusOr<TrainingResult> RunRank(
       result.evaluation_loss = sum.loss();
       result.evaluation_correct = sum.correct;
     }
+    if (c.awaits_plans && step % 2 == 0) trainer.AwaitPlanning();
     if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());

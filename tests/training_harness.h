@@ -58,6 +58,9 @@ struct TrainingCase {
   std::function<MicroBatch(int64_t index)> data;
   // Called between steps, and after the last one; may be null.
   std::function<absl::Status(Trainer&, int64_t step)> after_step;
+  // Waits after every second step for what is planned beside the steps, so that
+  // short runs take such plans, too.
+  bool awaits_plans = true;
 };
 
 // The model as a configuration names it.

@@ -25,10 +25,11 @@ Json WatchSettings(const WatchLimits& watch) {
 Json PlanningSettings(const PlanningOptions& planning) {
   // What tests alone give is not compared.
   const auto& [speculation, watch, step_seconds, settled_durations, addresses,
-               offloaded_blocks, mistake] = planning;
+               beside, offloaded_blocks, mistake] = planning;
   return {{"speculation", SpeculationSettings(speculation)},
           {"watch", WatchSettings(watch)},
           {"plan_addresses", addresses},
+          {"plan_beside", beside},
           {"offloaded_blocks", offloaded_blocks}};
 }
 

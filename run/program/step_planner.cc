@@ -15,6 +15,7 @@
 #include "memory/plan/blocks/offloaded_blocks.h"
 #include "memory/plan/planner/speculation.h"
 #include "run/program/agree_on_measurements.h"
+#include "run/program/plan_inquiry.h"
 #include "run/refusal_status.h"
 #include "tracer/work_tag.h"
 
@@ -261,6 +262,10 @@ void StepPlanner::Follow(StepProgram& program, Plan plan, PlanRequest request) {
       ForecastOf(Foresee(*program.plan, program.request, program.handoffs),
                  program.request);
   TellAddresses(*program.plan, program.request, &program.forecast);
+  BeginPlan(program);
+}
+
+void StepPlanner::BeginPlan(StepProgram& program) {
   program.plan_number = ++plans_;
   program.watch = DurationWatch(options_->watch);
   program.watch.BeginPlan(Seconds(program.forecast));
@@ -292,7 +297,7 @@ PlanCost StepPlanner::Foresee(const Plan& plan, const PlanRequest& request,
              : SimulatePlan(WithoutSpeculation(plan), request, overheads);
 }
 
-absl::Status StepPlanner::PlanAgain(StepProgram& program) {
+absl::StatusOr<Overheads> StepPlanner::TakeLatest(StepProgram& program) {
   StepTrace measured = program.trace;
   BusModel bus = bus_;
   program.watch.LatestDurations().Fill(DurationMeter::Statistic::kMedian,
@@ -319,6 +324,10 @@ absl::Status StepPlanner::PlanAgain(StepProgram& program) {
   }
   program.handoffs = overheads;
   program.handoffs.moves.clear();
+  return overheads;
+}
+
+PlanChange StepPlanner::FindBetter(const StepProgram& program) {
   PlanRequest request = Request(program);
   const auto step_ns = [&](const Plan& plan) {
     return Foresee(plan, request, program.handoffs).step_ns;
@@ -328,6 +337,7 @@ absl::Status StepPlanner::PlanAgain(StepProgram& program) {
     return now_ns - static_cast<double>(other_ns) >
            DurationWatch::kGain * now_ns;
   };
+  PlanChange change;
   if (ChoosesBlocks(program.trace)) {
     BlockChoiceOrRefusal choice = ChooseBlocks(program);
     BlockChoice* const chosen = std::get_if<BlockChoice>(&choice);
@@ -335,18 +345,18 @@ absl::Status StepPlanner::PlanAgain(StepProgram& program) {
         gains(Foresee(chosen->plan, RequestOf(program, chosen->trace),
                       program.handoffs)
                   .step_ns)) {
-      CASTOR_ASSIGN_OR_RETURN(const bool followed,
-                              FollowChoice(program, std::move(*chosen)));
-      if (followed) return absl::OkStatus();
+      change.choice = std::move(*chosen);
     }
-  } else {
-    PlanOrRefusal made = PlanOf(memory().policy, request);
-    Plan* const plan = std::get_if<Plan>(&made);
-    if (plan != nullptr && gains(step_ns(*plan))) {
-      Follow(program, std::move(*plan), std::move(request));
-      return absl::OkStatus();
-    }
+    return change;
   }
+  PlanOrRefusal made = PlanOf(memory().policy, request);
+  Plan* const plan = std::get_if<Plan>(&made);
+  if (plan != nullptr && gains(step_ns(*plan))) change.plan = std::move(*plan);
+  return change;
+}
+
+void StepPlanner::KeepPlan(StepProgram& program, const Overheads& overheads) {
+  PlanRequest request = Request(program);
   // The same decisions, with what is foreseen of them now: a trace has both.
   program.plan = std::make_shared<const Plan>(*program.plan);
   program.forecast =
@@ -354,7 +364,72 @@ absl::Status StepPlanner::PlanAgain(StepProgram& program) {
   TellAddresses(*program.plan, request, &program.forecast);
   program.request = std::move(request);
   program.watch.KeepPlan(Seconds(program.forecast));
+}
+
+absl::Status StepPlanner::PlanAgain(StepProgram& program) {
+  CASTOR_ASSIGN_OR_RETURN(const Overheads overheads, TakeLatest(program));
+  PlanChange change = FindBetter(program);
+  if (change.choice.has_value()) {
+    CASTOR_ASSIGN_OR_RETURN(const bool followed,
+                            FollowChoice(program, *std::move(change.choice)));
+    if (followed) return absl::OkStatus();
+  } else if (change.plan.has_value()) {
+    FollowPlan(program, *std::move(change.plan));
+    return absl::OkStatus();
+  }
+  KeepPlan(program, overheads);
   return absl::OkStatus();
+}
+
+std::unique_ptr<StepPlanner> StepPlanner::CopyWith(
+    const MemoryOptions* memory) const {
+  auto copy = std::make_unique<StepPlanner>(*this);
+  copy->run_.memory = memory;
+  copy->note_.clear();
+  return copy;
+}
+
+absl::StatusOr<std::unique_ptr<PlanInquiry>> StepPlanner::AskAgain(
+    StepProgram& program) {
+  CASTOR_ASSIGN_OR_RETURN(Overheads overheads, TakeLatest(program));
+  return PlanInquiry::Begin(*this, program, std::move(overheads));
+}
+
+absl::StatusOr<bool> StepPlanner::TakeAnswer(PlanInquiry& inquiry,
+                                             StepProgram& program) {
+  inquiry.Await();
+  if (BlockChoice* const choice = inquiry.missing_tensors();
+      choice != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const bool same, find_tensors_(program, *choice));
+    if (same) {
+      inquiry.GoOn();
+    } else {
+      inquiry.KeepPlan();
+    }
+    return false;
+  }
+  StepProgram& answer = inquiry.program();
+  if (inquiry.has_other_trace()) {
+    // Work that is under way has names from the trace.
+    CASTOR_RETURN_IF_ERROR(drain_());
+    CASTOR_RETURN_IF_ERROR(EnsureSlots(answer.trace));
+    program.trace = std::move(answer.trace);
+  }
+  program.plan = std::move(answer.plan);
+  program.request = std::move(answer.request);
+  program.request.trace = &program.trace;
+  program.forecast = std::move(answer.forecast);
+  program.speculative = answer.speculative;
+  if (inquiry.follows_another()) {
+    BeginPlan(program);
+  } else {
+    program.watch.KeepPlan(Seconds(program.forecast));
+  }
+  if (std::string note = inquiry.planner().TakeNote(); !note.empty()) {
+    note_made_ = true;
+    note_ = std::move(note);
+  }
+  return true;
 }
 
 absl::Status StepPlanner::PlanEvaluation(StepProgram& program,

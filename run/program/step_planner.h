@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,12 +63,24 @@ struct PlanningOptions {
   std::function<void(StepTrace* trace, BusModel* bus)> settled_durations = {};
   // False: no plan gets addresses, for measurements of what they are worth.
   bool addresses = true;
+  // Whether steps go on while they are planned again (replanner.h). False: they
+  // stand still.
+  bool beside = true;
   // Blocks that are kept by way of the host
   // (memory/plan/blocks/offloaded_blocks.h) wherever blocks are chosen and a
   // plan has room for it: tests.
   KeptBlocks offloaded_blocks = {};
-  // A planner's mistake: tests.
+  // A planner's mistake, which several threads may make: tests.
   PlanMistake mistake = {};
+};
+
+class PlanInquiry;
+
+// What the planner would change of a program's plan: where it chooses blocks,
+// these with their plan, elsewhere the plan. Neither: the plan stays.
+struct PlanChange {
+  std::optional<BlockChoice> choice;
+  std::optional<Plan> plan;
 };
 
 class StepPlanner {
@@ -109,6 +122,10 @@ class StepPlanner {
   using FindTensors =
       std::function<absl::StatusOr<bool>(StepProgram& program, BlockChoice&)>;
   void set_find_tensors(FindTensors find) { find_tensors_ = std::move(find); }
+  // Waits until all work is over.
+  void set_drain(std::function<absl::Status()> drain) {
+    drain_ = std::move(drain);
+  }
 
   // Asks as a policy with this rule would.
   PlanRequest Request(const StepTrace& trace, int64_t host_bytes,
@@ -156,6 +173,30 @@ class StepPlanner {
   // Asks the planner with the durations that the program's steps have now. Its
   // plan changes only where the simulator finds enough to gain.
   absl::Status PlanAgain(StepProgram& program);
+  // The same for Replanner, on a thread of its own: begins to plan, with
+  // durations that ranks agree on.
+  absl::StatusOr<std::unique_ptr<PlanInquiry>> AskAgain(StepProgram& program);
+  // Between two steps, when an inquiry about the program is ready. True: it is
+  // over, and the program follows its answer; false: its thread goes on.
+  absl::StatusOr<bool> TakeAnswer(PlanInquiry& inquiry, StepProgram& program);
+  bool plans_beside() const { return options_->beside; }
+  // Whether several ranks plan together.
+  bool shared() const { return ranks_ != nullptr; }
+
+  // For PlanInquiry, whose thread has a planner to itself: a copy of this one
+  // that has nothing to tell yet, with `memory`, which outlives it.
+  std::unique_ptr<StepPlanner> CopyWith(const MemoryOptions* memory) const;
+  const MemoryOptions& memory() const { return *run_.memory; }
+  // The planner's choice, if it gains enough over the plan in force.
+  PlanChange FindBetter(const StepProgram& program);
+  // The program's steps follow this plan from now on.
+  void FollowPlan(StepProgram& program, Plan plan) {
+    PlanRequest request = Request(program);
+    Follow(program, std::move(plan), std::move(request));
+  }
+  // They go on with the plan in force, with what is foreseen of it now, under
+  // these overheads.
+  void KeepPlan(StepProgram& program, const Overheads& overheads);
 
   // The program's durations, the bus's speed and overheads become those of the
   // slowest rank, and what plans are made with.
@@ -189,7 +230,6 @@ class StepPlanner {
   // for these.
   PlanRequest RequestOf(const StepProgram& program,
                         const StepTrace& trace) const;
-  const MemoryOptions& memory() const { return *run_.memory; }
   void NotePlan(const PlacementPolicy* policy, const Plan& plan);
   absl::Status Refused(Refusal why, Refusal* refusal) const;
   // The choice of PlanningOptions::offloaded_blocks; absent: it has no room.
@@ -199,11 +239,16 @@ class StepPlanner {
   absl::StatusOr<bool> FollowChoice(StepProgram& program, BlockChoice choice);
   // The program's steps follow this plan from now on.
   void Follow(StepProgram& program, Plan plan, PlanRequest request);
+  // Numbers the program's new plan, and begins to watch its steps.
+  void BeginPlan(StepProgram& program);
   // Makes as many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
   // What the plan costs as long as its updates run ahead, or do not.
   PlanCost Foresee(const Plan& plan, const PlanRequest& request,
                    const Overheads& overheads) const;
+  // The program's durations become those that its steps have now, on the
+  // slowest rank. Returns the overheads of its plan.
+  absl::StatusOr<Overheads> TakeLatest(StepProgram& program);
   absl::Status AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
                                    Overheads& overheads);
   // The most host bytes within which updates may have banks; 0: none may.
@@ -216,6 +261,7 @@ class StepPlanner {
   BusModel bus_;
   ShardStaging staging_;  // what there is of it, or will be
   FindTensors find_tensors_;
+  std::function<absl::Status()> drain_;
   // Null until the memory is open; the ranks on one rank, too.
   const ManagedMemory* managed_ = nullptr;
   Communicator* ranks_ = nullptr;

@@ -30,6 +30,7 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
         CASTOR_RETURN_IF_ERROR(Drain());
         return FindTensors(static_cast<Program&>(program).shape, choice);
       });
+  planner_.set_drain([this] { return Drain(); });
 }
 
 Trainer::~Trainer() {
@@ -205,13 +206,14 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
   // A row for each rank: its losses, term by term of each micro batch, where
-  // nothing is trained each with a count of correct tokens (-1: none), the two
-  // halves of the device budget that it
-  // has room for or is asked for, or 0, and of its learning rate, how long its
-  // latest step took, if that was of this plan, and why it wants to stop, or 0.
+  // nothing is trained each with a count of correct tokens (-1: none), whether
+  // what it asked the planner is ready, the two halves of the device budget that
+  // it has room for or is asked for, or 0, and of its learning rate, how long
+  // its latest step took, if that was of this plan, and why it wants to stop, or
+  // 0.
   const int64_t each = shape.training ? 1 : 2;
   const int64_t of_batch = each * shape.terms;
-  const int64_t row = of_batch * shape.micro_batches + 6;
+  const int64_t row = of_batch * shape.micro_batches + 7;
   const double rate = update.has_value() ? update->lr : 0;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
@@ -245,6 +247,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
           own[row - 2] = static_cast<float>(untold_.seconds);
         }
         untold_ = {};
+        own[row - 7] = replanner_.ready() ? 1 : 0;
         CASTOR_ASSIGN_OR_RETURN(const int64_t budget, BudgetToTell());
         std::memcpy(&own[row - 6], &budget, sizeof(budget));
         std::memcpy(&own[row - 4], &rate, sizeof(rate));
@@ -299,7 +302,9 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   CASTOR_RETURN_IF_ERROR(CheckSameRates(losses, row));
   float slowest = 0;
   memory_agreed_ = 0;
+  bool all_ready = true;
   for (int64_t r = 0; r < world_size; ++r) {
+    if (losses[r * row + row - 7] == 0) all_ready = false;
     int64_t budget = 0;
     std::memcpy(&budget, &losses[r * row + row - 6], sizeof(budget));
     if (budget > 0 && (memory_agreed_ == 0 || budget < memory_agreed_)) {
@@ -309,6 +314,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
     stop_agreed_ =
         std::max(stop_agreed_, static_cast<int>(losses[r * row + row - 1]));
   }
+  replanner_.set_all_ready(all_ready);
   if (slowest > 0) program.watch.AddStep(slowest);
   return result;
 }
@@ -360,14 +366,16 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     meter_.StartMeasuring();
   } else if (!program->settled) {
     const int64_t start_ns = device_->NowNs();
+    replanner_.Forget(*program);
     CASTOR_RETURN_IF_ERROR(planner_.PlanSettled(*program));
     program->settled = true;
     TellPause(WorkKind::kPlanning, start_ns);
-  } else if (program->watch.due()) {
+  } else {
     const int64_t start_ns = device_->NowNs();
-    failure_.Update(planner_.PlanAgain(*program));
+    const absl::StatusOr<bool> paused = replanner_.BeforeStep(*program);
+    failure_.Update(paused.status());
     CASTOR_RETURN_IF_ERROR(failure_);
-    TellPause(WorkKind::kPlanning, start_ns);
+    if (*paused) TellPause(WorkKind::kPlanning, start_ns);
   }
   program->warmup = warmup;
   planner_.TellGate(*optimizer_);

@@ -48,6 +48,7 @@
 #include "run/program/admission.h"
 #include "run/program/forecast.h"
 #include "run/program/memory_follower.h"
+#include "run/program/replanner.h"
 #include "run/program/step_planner.h"
 #include "run/program/step_program.h"
 #include "run/program/timeline.h"
@@ -171,6 +172,9 @@ class Trainer final : public ObservedRun {
   // later call return that failure: what it left behind is neither trained on
   // nor saved.
   absl::Status Drain();
+  // Waits until what is planned beside the steps is planned, which a later step
+  // follows: tests.
+  void AwaitPlanning() { replanner_.Await(); }
 
   int64_t step() const override { return state_.step; }
   // The state in the form in which Initialize takes it. Call Drain first.
@@ -413,6 +417,7 @@ class Trainer final : public ObservedRun {
   std::optional<KeyValueCache> cache_;  // of a run that generates
   StepMeter meter_;
   std::map<StepShape, std::unique_ptr<Program>> programs_;
+  Replanner replanner_{&planner_};  // of these
   TrainerState state_;
   std::string pinned_note_;
   int64_t issued_plan_ = 0;  // of the latest training step; 0: not known

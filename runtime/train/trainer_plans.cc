@@ -180,6 +180,7 @@ absl::Status Trainer::FollowDevice() {
 }
 
 absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, Refusal* refusal) {
+  replanner_.ForgetAll();  // what was asked was asked for another budget
   // A device that cannot be resized says so here, before anything changes.
   CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
   const int64_t start_ns = device_->NowNs();
