@@ -275,9 +275,10 @@ void AddPlan(CLI::App* command, PlanArguments* plan) {
           "on a machine with so much memory: 64GiB");
   AddText(command, "--host", &machine.host, "NAME",
           "with --gpu: what stands beside it: desktop (the default), server, "
-          "dgx-a100 ... (docs/planning.md)");
+          "dgx-a100 ... (docs/planning.md); without, a host that emulates the "
+          "device, of a row that castor info --measure printed");
   AddText(command, "--machine", &machine.file, "FILE",
-          "with --gpu: more GPUs and hosts, in the form of "
+          "more GPUs and hosts for --gpu and --host, in the form of "
           "device/machines/machines.json");
   command
       ->add_option("--nodes", machine.nodes,

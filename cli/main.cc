@@ -197,6 +197,11 @@ int Main(int argc, char** argv) {
   CLI::App* info_command =
       app.add_subcommand("info", "Prints what this machine offers.");
   AddJson(info_command, &info.json);
+  info_command
+      ->add_flag("--measure", info.measure,
+                 "measure how fast this machine is, and print rows for castor "
+                 "plan --machine FILE (some seconds, all processors)")
+      ->excludes("--json");
 
   DescribeArguments describe;
   CLI::App* describe_command = app.add_subcommand(

@@ -27,7 +27,7 @@
 namespace castor::testing {
 namespace {
 
-constexpr Roofline kRoofline = {.flops_per_s = 1e9, .bytes_per_s = 1e9};
+const Roofline kRoofline = {.flops_per_s = 1e9, .bytes_per_s = 1e9};
 
 // The model of a random case, with chunks.
 class Dry {

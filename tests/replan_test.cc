@@ -59,6 +59,12 @@ struct Told {
   int64_t asked = 0;  // how often the planner was asked by then
 };
 
+// The planner may end now.
+absl::Status LetEnd(Trainer&, absl::Notification& may_end, int64_t) {
+  may_end.Notify();
+  return absl::OkStatus();
+}
+
 // What a step takes on a rank, as a multiple of what was foreseen.
 using Drift = std::function<double(int rank, int64_t step)>;
 
@@ -234,13 +240,7 @@ TEST_P(Replan, DoesNotAskAgainForLessThanATenth) {
 TEST_P(Replan, TakesAPlanThatWasMadeBesideTheSteps) {
   const int64_t until = Settled() + 2;
   std::vector<int64_t> plans;
-  RunBeside(
-      kSteps, until,
-      [](Trainer&, absl::Notification& may_end, int64_t) {
-        may_end.Notify();
-        return absl::OkStatus();
-      },
-      &plans);
+  RunBeside(kSteps, until, LetEnd, &plans);
   ASSERT_FALSE(plans.empty());
   // The planner is asked before the first of these steps.
   for (int64_t step = Settled(); step <= until + Late(); ++step) {
@@ -274,13 +274,7 @@ TEST_P(Replan, ShrinksWhileItIsPlannedBesideTheSteps) {
 TEST_P(Replan, EndsWhileItIsPlannedBesideTheSteps) {
   const int64_t until = Settled() + 1;
   std::vector<int64_t> plans;
-  RunBeside(
-      until, until,
-      [](Trainer&, absl::Notification& may_end, int64_t) {
-        may_end.Notify();
-        return absl::OkStatus();
-      },
-      &plans);
+  RunBeside(until, until, LetEnd, &plans);
   ASSERT_FALSE(plans.empty());
   EXPECT_EQ(plans[until], 2);
 }

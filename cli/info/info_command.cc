@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
 #include "cli/figures/figures.h"
 #include "cli/machine/bandwidth.h"
 #include "cli/machine/gpu.h"
+#include "cli/machine/measured_rates.h"
 #include "cli/machine/placement.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
@@ -23,6 +28,7 @@
 #include "device/topology/memory_limits.h"
 #include "device/topology/topology.h"
 #include "kernels/cpu/bf16_gemm.h"
+#include "run/gpu.h"
 
 namespace castor::cli {
 namespace {
@@ -90,10 +96,60 @@ absl::Status PrintMachineJson() {
   return absl::OkStatus();
 }
 
-absl::Status PrintRanksJson() {
+// A name for the row of a host.
+std::string HostName() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(line, absl::MaxSplits(": ", 1));
+    return absl::StrCat(parts.second, ", ", AvailableProcessors(),
+                        " processors");
+  }
+  return absl::StrCat(AvailableProcessors(), " processors");
+}
+
+absl::Status PrintRows() {
+  const int threads = AvailableProcessors();
+  std::vector<std::byte> host(kRatesBytes);
+  nlohmann::ordered_json rows;
+  {
+    CASTOR_ASSIGN_OR_RETURN(
+        const std::unique_ptr<HostDevice> device,
+        HostDevice::Create({.memory_bytes = kRatesBytes,
+                            .compute_threads = threads,
+                            .host_compute_threads = threads}));
+    CASTOR_ASSIGN_OR_RETURN(const MeasuredRates rates,
+                            MeasureRates(*device, host.data(), nullptr));
+    rows["hosts"]["this"] = HostRow(rates, HostName());
+  }
+  const absl::StatusOr<Gpu> gpu = FindGpu(/*local_rank=*/0);
+  if (gpu.ok()) {
+    CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                            OpenerOf(*gpu, threads)(kRatesBytes));
+    // Copies of a run are of pinned memory, where there is some.
+    HostPinner* const pinner = device->host_pinner();
+    const bool pinned =
+        pinner != nullptr && pinner->PinHost(host.data(), kRatesBytes).ok();
+    const absl::StatusOr<MeasuredRates> rates =
+        MeasureRates(*device, host.data(), gpu->sizes);
+    if (pinned) pinner->UnpinHost(host.data());
+    CASTOR_RETURN_IF_ERROR(rates.status());
+    rows["gpus"]["this"] = GpuRow(*rates, gpu->properties);
+  } else {
+    std::fprintf(stderr, "castor: no row of a GPU: %s\n",
+                 std::string(gpu.status().message()).c_str());
+  }
+  std::printf("%s\n", rows.dump(2).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status RefuseRanks(absl::string_view option) {
   return absl::InvalidArgumentError(
-      "--json tells of one machine: leave out the launcher that started "
-      "several ranks");
+      absl::StrCat(option,
+                   " tells of one machine: leave out the launcher that started "
+                   "several ranks"));
 }
 
 // Each rank tells its place; rank 0 prints the map of all.
@@ -116,8 +172,9 @@ int Info(const InfoArguments& arguments) {
   if (!launch.ok()) return Fail(launch.status());
   const bool ranks = launch->world_size > 1;
   const absl::Status status =
-      arguments.json ? (ranks ? PrintRanksJson() : PrintMachineJson())
-                     : (ranks ? PrintRanks(*launch) : PrintMachine());
+      arguments.measure ? (ranks ? RefuseRanks("--measure") : PrintRows())
+      : arguments.json  ? (ranks ? RefuseRanks("--json") : PrintMachineJson())
+                        : (ranks ? PrintRanks(*launch) : PrintMachine());
   if (status.ok()) return kSuccess;
   // One line, not one for each rank.
   return launch->rank == 0 ? Fail(status) : ExitCode(status);

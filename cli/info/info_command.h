@@ -5,7 +5,8 @@
 namespace castor::cli {
 
 struct InfoArguments {
-  bool json = false;  // docs/json.md
+  bool json = false;     // docs/json.md
+  bool measure = false;  // print rows for castor plan --machine instead
 };
 // Gives the exit code (cli/output/exit_code.h).
 int Info(const InfoArguments& arguments);

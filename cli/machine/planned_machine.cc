@@ -75,17 +75,15 @@ absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
                                  "--nodes, --gpus-per-node",
                                  "are machines with GPUs: give --gpu too"));
   }
-  if (!arguments.host.empty()) {
-    CASTOR_RETURN_IF_ERROR(
-        Means(!arguments.gpu.empty(), "--host",
-              "says what stands beside the GPU of a plan: give --gpu too"));
-  }
   if (!arguments.file.empty()) {
     CASTOR_RETURN_IF_ERROR(
-        Means(!arguments.gpu.empty(), "--machine",
-              "has rows that --gpu and --host name: give --gpu too"));
+        Means(!arguments.gpu.empty() || !arguments.host.empty(), "--machine",
+              "has rows that --gpu and --host name: give one of these too"));
   }
-  if (arguments.gpu.empty() && arguments.ram.empty()) return std::nullopt;
+  if (arguments.gpu.empty() && arguments.ram.empty() &&
+      arguments.host.empty()) {
+    return std::nullopt;
+  }
   CASTOR_ASSIGN_OR_RETURN(const Machines machines, MachinesOf(arguments));
   PlannedMachine machine;
   if (!arguments.ram.empty()) {
@@ -109,9 +107,47 @@ absl::StatusOr<std::optional<PlannedMachine>> FindMachine(
       machines.Host(arguments.host.empty() ? kUsualHost : arguments.host);
   CASTOR_RETURN_IF_ERROR(Annotate("--host", host.status()));
   machine.host = *host;
+  if (arguments.gpu.empty() && !arguments.host.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Means(host->emulates(), "--host",
+              "says what stands beside the GPU of a plan: give --gpu too, or a "
+              "row that castor info --measure printed"));
+    machine.emulates = true;
+  }
   machine.ranks = std::max(1, arguments.gpus_per_node);
   return machine;
 }
+
+namespace {
+
+absl::Status NoProducts(DType dtype, absl::string_view name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the table of machines has no rate of products in ",
+                   DTypeName(dtype), " for the ", name));
+}
+
+// The speeds of the device that the host emulates.
+absl::StatusOr<Roofline> RooflineOf(const HostSpec& host, DType dtype) {
+  const TypeRates& type = dtype == DType::kFloat32   ? host.fp32
+                          : dtype == DType::kFloat16 ? host.fp16
+                                                     : host.bf16;
+  if (type.flops_per_s == 0) return NoProducts(dtype, host.name);
+  Roofline roofline = {.flops_per_s = type.flops_per_s,
+                       .bytes_per_s = host.bytes_per_s,
+                       .host_bytes_per_s = host.update_bytes_per_s,
+                       .products = type.products,
+                       .arrays = host.arrays};
+  const auto set = [&](CostKind kind, double share) {
+    roofline.share[static_cast<int>(kind)] = share;
+  };
+  set(CostKind::kAttention, type.attention_flops_per_s / type.flops_per_s);
+  if (host.update_bytes_per_s > 0) {
+    set(CostKind::kUpdate, host.update_bytes_per_s / host.bytes_per_s);
+  }
+  return roofline;
+}
+
+}  // namespace
 
 absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
                                     int ranks, DType dtype) {
@@ -119,14 +155,13 @@ absl::StatusOr<Roofline> RooflineOf(const GpuSpec& gpu, const HostSpec& host,
   roofline.flops_per_s = dtype == DType::kFloat32   ? gpu.fp32_flops_per_s
                          : dtype == DType::kFloat16 ? gpu.fp16_flops_per_s
                                                     : gpu.bf16_flops_per_s;
-  if (roofline.flops_per_s == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the table of machines has no rate of products in ",
-                     DTypeName(dtype), " for the ", gpu.name));
-  }
+  if (roofline.flops_per_s == 0) return NoProducts(dtype, gpu.name);
   roofline.bytes_per_s = gpu.bytes_per_s;
   const Efficiency& reached = gpu.efficiency;
-  roofline.host_bytes_per_s = host.bytes_per_s * reached.host / ranks;
+  roofline.host_bytes_per_s =
+      (host.update_bytes_per_s > 0 ? host.update_bytes_per_s
+                                   : host.bytes_per_s * reached.host) /
+      ranks;
   const auto set = [&](CostKind kind, double share) {
     roofline.share[static_cast<int>(kind)] = share;
   };
@@ -169,6 +204,11 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
   for (int64_t* const bytes : {&memory.host_memory, &memory.pinned_memory}) {
     if (*bytes < kUnlimitedBytes) *bytes /= machine.ranks;
   }
+  if (machine.emulates && config->device.type == DeviceType::kCuda) {
+    return absl::InvalidArgumentError(
+        "--host: device.type is \"cuda\", and this row is of a host that "
+        "emulates a device: give --gpu too, or --set device.type=host");
+  }
   if (!machine.gpu.has_value()) return absl::OkStatus();
   config->device.type = DeviceType::kCuda;
   // The GPU's own is known.
@@ -202,6 +242,17 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
 absl::Status PlanFor(const PlannedMachine& machine, const Config& config,
                      TrainerOptions* options) {
   options->memory.machine_share_bytes = machine.ram_bytes / machine.ranks;
+  if (machine.emulates) {
+    CASTOR_ASSIGN_OR_RETURN(options->roofline,
+                            RooflineOf(machine.host, config.dtype()));
+    if (config.device.bus_gbps == 0) {
+      BusModel bus;
+      bus.h2d_bytes_per_s = machine.host.h2d_bytes_per_s;
+      bus.d2h_bytes_per_s = machine.host.d2h_bytes_per_s;
+      options->bus = bus;
+    }
+    return absl::OkStatus();
+  }
   if (!machine.gpu.has_value()) return absl::OkStatus();
   options->memory.device_has_own_memory = true;
   options->gpu_sizes = GpuElsewhere().sizes;
@@ -229,6 +280,15 @@ std::string Describe(const PlannedMachine& machine, const Config& config) {
                     " from it",
                     config.device.bus_gbps > 0 ? " (device.bus_gbps)" : "",
                     "; host ", machine.host.key, ", ", machine.host.name);
+  } else if (machine.emulates) {
+    text = absl::StrCat(
+        "machine: ", machine.host.name, ", which emulate a device (",
+        machine.host.source, ")\n  copies ",
+        config.device.bus_gbps > 0
+            ? "as device.bus_gbps says"
+            : absl::StrCat(
+                  FormatGbps(machine.host.h2d_bytes_per_s), " to the device, ",
+                  FormatGbps(machine.host.d2h_bytes_per_s), " from it"));
   } else {
     text = "machine: this one's processors";
   }

@@ -33,6 +33,7 @@ struct MachineArguments {
 
 struct PlannedMachine {
   std::optional<GpuSpec> gpu;  // none: what the configuration says
+  bool emulates = false;       // the host is the device, as it was measured
   HostSpec host;               // the usual one, unless one was given
   int64_t ram_bytes = 0;       // 0: not given
   // The ranks of one machine, a GPU each, which share its host: memory,

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/check.h"
 #include "base/json_reader.h"
 #include "base/nearest_name.h"
@@ -20,6 +22,9 @@ constexpr DoubleRange kShare = {.min = 0, .max = 1, .min_open = true};
 // From 1 MB/s and 1 Mflop/s on, so that no time overflows.
 constexpr DoubleRange kGbps = {.min = 1e-3, .max = 1e9};
 constexpr DoubleRange kTeraflops = {.min = 1e-6, .max = 1e9};
+// Of a list of rates by size, in its units.
+constexpr DoubleRange kSize = {.min = 1e-6, .max = 1e12};
+constexpr DoubleRange kRate = {.min = 1e-3, .max = 1e9};
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 
 void ReadGbps(JsonReader& reader, absl::string_view key, double* bytes_per_s) {
@@ -92,6 +97,56 @@ GpuSpec ReadGpu(JsonReader reader, const std::string& key,
   return gpu;
 }
 
+// Two lists of equal length: sizes, in multiples of `size_unit`, and rates, in
+// multiples of `rate_unit` a second.
+RateBySize ReadCurve(JsonReader reader, absl::string_view sizes,
+                     double size_unit, absl::string_view rates,
+                     double rate_unit) {
+  reader.Require(sizes);
+  reader.Require(rates);
+  const Json* const list = reader.Raw(sizes);
+  const size_t points = list == nullptr || !list->is_array() ? 0 : list->size();
+  std::vector<double> at(points);
+  std::vector<double> is(points);
+  reader.Doubles(sizes, absl::MakeSpan(at), kSize);
+  reader.Doubles(rates, absl::MakeSpan(is), kRate);
+  reader.RefuseUnknownKeys();
+  if (reader.Failed(sizes) || reader.Failed(rates)) return {};
+  if (std::adjacent_find(at.begin(), at.end(), std::greater_equal<>()) !=
+      at.end()) {
+    reader.Fail(sizes, "does not ascend");
+    return {};
+  }
+  RateBySize curve;
+  for (size_t i = 0; i < points; ++i) {
+    curve.points.push_back({at[i] * size_unit, is[i] * rate_unit});
+  }
+  return curve;
+}
+
+TypeRates ReadTypeRates(JsonReader reader) {
+  TypeRates type;
+  reader.Require("tflops");
+  ReadTeraflops(reader, "tflops", &type.flops_per_s);
+  reader.Require("attention_tflops");
+  ReadTeraflops(reader, "attention_tflops", &type.attention_flops_per_s);
+  type.products =
+      ReadCurve(reader.Object("products"), "mflop", 1e6, "gflops", 1e9);
+  reader.RefuseUnknownKeys();
+  return type;
+}
+
+void ReadEmulated(JsonReader reader, HostSpec* host) {
+  ReadGbps(reader, "to_device_gbps", &host->h2d_bytes_per_s);
+  ReadGbps(reader, "from_device_gbps", &host->d2h_bytes_per_s);
+  host->arrays = ReadCurve(reader.Object("arrays"), "kib", 1024, "gbps", 1e9);
+  reader.Require("fp32");
+  host->fp32 = ReadTypeRates(reader.Object("fp32"));
+  if (reader.Has("fp16")) host->fp16 = ReadTypeRates(reader.Object("fp16"));
+  if (reader.Has("bf16")) host->bf16 = ReadTypeRates(reader.Object("bf16"));
+  reader.RefuseUnknownKeys();
+}
+
 HostSpec ReadHost(JsonReader reader, const std::string& key) {
   HostSpec host;
   host.key = key;
@@ -99,6 +154,10 @@ HostSpec ReadHost(JsonReader reader, const std::string& key) {
   reader.String("name", &host.name);
   ReadGbps(reader, "memory_gbps", &host.bytes_per_s);
   ReadGbps(reader, "network_gbps", &host.network_bytes_per_s);
+  if (reader.Has("update_gbps")) {
+    ReadGbps(reader, "update_gbps", &host.update_bytes_per_s);
+  }
+  if (reader.Has("emulated")) ReadEmulated(reader.Object("emulated"), &host);
   reader.Require("source");
   reader.String("source", &host.source);
   reader.RefuseUnknownKeys();

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "device/machines/rate_by_size.h"
 
 namespace castor {
 
@@ -47,12 +48,30 @@ struct GpuSpec {
   std::string source;
 };
 
+// What a host reached as the device that it emulates, with all its processors,
+// in operators whose operands are of one type. 0: not measured.
+struct TypeRates {
+  double flops_per_s = 0;  // of large products
+  RateBySize products;     // flops a second, by a product's flops
+  double attention_flops_per_s = 0;
+};
+
 struct HostSpec {
   std::string key;
   std::string name;
   double bytes_per_s = 0;          // of its memory
   double network_bytes_per_s = 0;  // that the machine receives from others
+  // That an update on the host reads and writes; 0: not measured.
+  double update_bytes_per_s = 0;
+  // Of the device that it emulates:
+  double h2d_bytes_per_s = 0;
+  double d2h_bytes_per_s = 0;
+  RateBySize arrays;  // bytes that are read and written a second, by the bytes
+  TypeRates fp32, fp16, bf16;
   std::string source;
+
+  // Whether it was measured as such a device.
+  bool emulates() const { return fp32.flops_per_s > 0; }
 };
 
 class Machines {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "absl/strings/str_replace.h"
+
 namespace castor {
 namespace {
 
@@ -101,6 +103,47 @@ TEST(Machines, TakesRowsOfTheUsers) {
   EXPECT_EQ(machines.Gpu("4090")->h2d_bytes_per_s, 6e9);
   EXPECT_EQ(machines.Host("box")->bytes_per_s, 40e9);
   EXPECT_EQ(machines.Host("box")->network_bytes_per_s, 1e9);
+}
+
+// The form that castor info --measure prints.
+constexpr char kMeasured[] = R"({"hosts": {"this": {
+    "name": "two processors", "memory_gbps": 20, "network_gbps": 1.25,
+    "update_gbps": 15, "source": "castor info --measure",
+    "emulated": {
+      "to_device_gbps": 9, "from_device_gbps": 8,
+      "arrays": {"kib": [16, 1024], "gbps": [60, 20]},
+      "fp32": {"tflops": 0.1, "attention_tflops": 0.02,
+               "products": {"mflop": [1, 100], "gflops": [10, 90]}}}}}})";
+
+TEST(Machines, TakesAHostThatWasMeasured) {
+  Machines machines = Machines::Known();
+  EXPECT_FALSE(machines.Host(kUsualHost)->emulates());
+  ASSERT_TRUE(machines.Add(kMeasured, "this.json").ok());
+  const HostSpec host = *machines.Host("this");
+  EXPECT_TRUE(host.emulates());
+  EXPECT_EQ(host.update_bytes_per_s, 15e9);
+  EXPECT_EQ(host.d2h_bytes_per_s, 8e9);
+  EXPECT_EQ(host.arrays.At(16 * 1024, 0), 60e9);
+  EXPECT_EQ(host.fp32.flops_per_s, 0.1e12);
+  EXPECT_EQ(host.fp32.attention_flops_per_s, 0.02e12);
+  EXPECT_EQ(host.fp32.products.At(1e8, 0), 90e9);
+  EXPECT_NEAR(host.fp32.products.At(1e7, 0), 30e9, 1);
+  EXPECT_EQ(host.bf16.flops_per_s, 0);
+}
+
+TEST(Machines, RefusesOtherRatesBySize) {
+  const auto with = [](absl::string_view from, absl::string_view to) {
+    return WhyNot(absl::StrReplaceAll(kMeasured, {{from, to}}));
+  };
+  EXPECT_THAT(with("[16, 1024]", "[1024, 16]"),
+              AllOf(HasSubstr("hosts.this.emulated.arrays.kib"),
+                    HasSubstr("does not ascend")));
+  EXPECT_THAT(with("[10, 90]", "[10]"),
+              HasSubstr("hosts.this.emulated.fp32.products.gflops"));
+  EXPECT_THAT(with("[10, 90]", "[0, 90]"),
+              HasSubstr("hosts.this.emulated.fp32.products.gflops"));
+  EXPECT_THAT(with("\"fp32\"", "\"fp33\""),
+              HasSubstr("hosts.this.emulated.fp33"));
 }
 
 TEST(Machines, RefusesOtherFiles) {

@@ -13,8 +13,12 @@ int64_t Nanoseconds(double seconds) {
 }  // namespace
 
 int64_t Roofline::Duration(CostKind kind, double flops, double bytes) const {
-  return Nanoseconds(std::max(flops / flops_per_s, bytes / bytes_per_s) /
-                     share[static_cast<int>(kind)]);
+  const double flop_rate = kind == CostKind::kProduct
+                               ? products.At(flops, flops_per_s)
+                               : flops_per_s;
+  return Nanoseconds(
+      std::max(flops / flop_rate, bytes / arrays.At(bytes, bytes_per_s)) /
+      share[static_cast<int>(kind)]);
 }
 
 int64_t Roofline::HostUpdateDuration(double bytes) const {

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "device/machines/rate_by_size.h"
+
 namespace castor {
 
 // What an operator does. How near it comes to a device's peaks depends on it.
@@ -26,6 +28,11 @@ struct Roofline {
   // device does.
   double host_bytes_per_s = 0;
   std::array<double, kNumCostKinds> share = {1, 1, 1, 1};  // by CostKind
+  // Where they were measured, in the place of the peaks: the flops a second of
+  // products by their flops, and the bytes a second of whatever goes over
+  // arrays by its bytes.
+  RateBySize products = {};
+  RateBySize arrays = {};
 
   // In nanoseconds.
   int64_t Duration(CostKind kind, double flops, double bytes) const;

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kUnit = 256;  // kBlockAlignment
 
 // 1 flop and 1 byte a nanosecond.
-constexpr Roofline kSlow = {.flops_per_s = 1e9, .bytes_per_s = 1e9};
+const Roofline kSlow = {.flops_per_s = 1e9, .bytes_per_s = 1e9};
 
 BackendOp OpOf(std::string name, std::vector<int64_t> output_bytes,
                int64_t workspace_bytes) {

@@ -77,6 +77,54 @@ TEST_F(InfoTest, TellsAMachineAsJson) {
   ExpectUserError(ranks);
 }
 
+TEST_F(InfoTest, MeasuresARowThatAPlanReads) {
+  const ProcessResult result = Castor({"info", "--measure"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json rows = Json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(rows.is_object()) << result.out;
+  WriteFile(Path("this.json"), result.out);
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"plan",  "--model",
+                                     "gpt2",  "--host",
+                                     "this",  "--json",
+                                     "--set", "memory.placement_policy=cuda",
+                                     "--set", "bf16.enabled=false"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Castor(args);
+  };
+  const auto seconds = [&](const std::string& file) {
+    const ProcessResult planned = plan({"--machine", file});
+    EXPECT_EQ(planned.exit_code, 0) << planned.err;
+    return Json::parse(planned.out, nullptr, false)["predicted_step_seconds"]
+        .get<double>();
+  };
+  const double measured = seconds("this.json");
+  // The plan is for a host of these speeds. All is on the device, so products
+  // and arrays decide: at a tenth of their rates it takes ten times as long.
+  Json slower = rows;
+  Json& its = slower["hosts"]["this"]["emulated"];
+  for (Json* const rates :
+       {&its["arrays"]["gbps"], &its["fp32"]["products"]["gflops"]}) {
+    for (Json& rate : *rates) rate = rate.get<double>() / 10;
+  }
+  Json& peak = its["fp32"]["tflops"];
+  peak = peak.get<double>() / 10;
+  Json& attention = its["fp32"]["attention_tflops"];
+  attention = attention.get<double>() / 10;
+  WriteFile(Path("slower.json"), slower.dump());
+  EXPECT_NEAR(seconds("slower.json") / measured, 10, 0.5);
+  // A row without a type has no time for it.
+  slower["hosts"]["this"]["emulated"].erase("bf16");
+  WriteFile(Path("fp32.json"), slower.dump());
+  const ProcessResult none =
+      plan({"--machine", "fp32.json", "--set", "bf16.enabled=true"});
+  ExpectUserError(none);
+  EXPECT_THAT(none.err, HasSubstr("no rate of products in bf16"));
+  ExpectUserError(
+      plan({"--machine", "this.json", "--set", "device.type=cuda"}));
+  ExpectUserError(Castor({"info", "--measure", "--json"}));
+}
+
 TEST_F(InfoTest, UnderMpirunPrintsOneMapOfAllRanks) {
   constexpr int kRanks = 3;
   const std::string text = OfRanks(kRanks);

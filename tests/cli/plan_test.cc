@@ -287,7 +287,9 @@ TEST_F(PlanOfGpu, RefusesWhatIsNoMachine) {
   ExpectRefused({"--gpu", "4090", "--ram", "much"},
                 "--ram: \"much\" is no size");
   ExpectRefused({"--ram", "unlimited"}, "--ram: the memory of a machine");
-  ExpectRefused({"--host", "server"}, "--host: ");
+  ExpectRefused({"--host", "server"},
+                "--host: says what stands beside the GPU of a plan: give --gpu "
+                "too, or a row that castor info --measure printed");
   ExpectRefused({"--nodes", "2"}, "--nodes, --gpus-per-node: ");
   ExpectRefused({"--gpu", "4090", "--nodes", "2", "--world-size", "2"},
                 "--world-size");

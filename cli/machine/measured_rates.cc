@@ -1,0 +1,285 @@
+#include "cli/machine/measured_rates.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/dtype.h"
+#include "base/status_macros.h"
+#include "kernels/adam/adam.h"
+#include "kernels/add/add.h"
+#include "kernels/attention/attention.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/run.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int kRounds = 5;
+// What is shorter is repeated within a round, for the clock's sake.
+constexpr double kLeastSeconds = 0.004;
+constexpr double kMostRepeats = 1000;
+// Rows and columns of the matrices: from those of the smallest models' layers
+// to those of large ones.
+constexpr int64_t kSides[] = {64, 128, 256, 512, 1024};
+// Bytes of three arrays, from what the first cache holds to what none does.
+constexpr int64_t kArrayBytes[] = {int64_t{48} << 10, int64_t{384} << 10,
+                                   int64_t{3} << 20, int64_t{24} << 20,
+                                   kRatesBytes};
+
+using Work = std::function<absl::Status(const ExecContext&)>;
+
+absl::StatusOr<double> SecondsOf(Device& device, StreamId stream,
+                                 const Work& work, int64_t repeats) {
+  const int64_t start_ns = device.NowNs();
+  const Fence done = device.Enqueue(
+      stream, 0, [&](const ExecContext& context) -> absl::Status {
+        for (int64_t i = 0; i < repeats; ++i) {
+          CASTOR_RETURN_IF_ERROR(work(context));
+        }
+        return absl::OkStatus();
+      });
+  CASTOR_RETURN_IF_ERROR(device.Synchronize(done));
+  return 1e-9 * static_cast<double>(device.NowNs() - start_ns) /
+         static_cast<double>(repeats);
+}
+
+// Units a second in the fastest of several rounds, after two that are not
+// counted.
+absl::StatusOr<double> BestRate(Device& device, StreamId stream, double units,
+                                const Work& work) {
+  CASTOR_RETURN_IF_ERROR(SecondsOf(device, stream, work, 1).status());
+  CASTOR_ASSIGN_OR_RETURN(const double once,
+                          SecondsOf(device, stream, work, 1));
+  const auto repeats =
+      static_cast<int64_t>(std::clamp(kLeastSeconds / once, 1.0, kMostRepeats));
+  double least = once;
+  for (int round = 0; round < kRounds; ++round) {
+    CASTOR_ASSIGN_OR_RETURN(const double seconds,
+                            SecondsOf(device, stream, work, repeats));
+    least = std::min(least, seconds);
+  }
+  return units / least;
+}
+
+absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype) {
+  std::byte* const memory = device.memory();
+  RateBySize rates;
+  for (const int64_t side : kSides) {
+    const int64_t matrix = side * side * SizeOf(dtype);
+    const kernels::MatmulArgs args = {.m = side,
+                                      .n = side,
+                                      .k = side,
+                                      .a = memory,
+                                      .lda = side,
+                                      .b = memory + matrix,
+                                      .ldb = side,
+                                      .c = memory + 2 * matrix,
+                                      .ldc = side,
+                                      .dtype = dtype,
+                                      .workspace = memory + 3 * matrix};
+    const double flops = 2.0 * static_cast<double>(side * side * side);
+    CASTOR_ASSIGN_OR_RETURN(const double rate,
+                            BestRate(device, StreamId::kCompute, flops,
+                                     [&](const ExecContext& context) {
+                                       return kernels::Run(context, args);
+                                     }));
+    rates.points.push_back({flops, rate});
+  }
+  return rates;
+}
+
+absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
+                                     const kernels::KernelSizes* gpu_sizes) {
+  kernels::AttentionShape shape;
+  shape.batch = 2;
+  shape.positions = 256;
+  shape.heads = 8;
+  shape.head_size = 64;
+  shape.dtype = dtype;
+  const int64_t array =
+      shape.batch * shape.positions * shape.heads * shape.head_size;
+  std::byte* at = device.memory();
+  const auto take = [&](int64_t bytes) {
+    return std::exchange(at, at + (bytes + 255) / 256 * 256);
+  };
+  kernels::AttentionForwardArgs args;
+  args.shape = shape;
+  args.q = take(array * SizeOf(dtype));
+  args.k = take(array * SizeOf(dtype));
+  args.v = take(array * SizeOf(dtype));
+  args.out = take(array * SizeOf(dtype));
+  args.lse = reinterpret_cast<float*>(
+      take(shape.batch * shape.heads * shape.positions *
+           static_cast<int64_t>(sizeof(float))));
+  args.workspace = take(kernels::WorkspaceBytes(gpu_sizes, args));
+  // Two products over half of all pairs of positions.
+  const double flops =
+      2.0 * static_cast<double>(array) * static_cast<double>(shape.positions);
+  return BestRate(
+      device, StreamId::kCompute, flops,
+      [&](const ExecContext& context) { return kernels::Run(context, args); });
+}
+
+absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
+                                  const kernels::KernelSizes* gpu_sizes) {
+  TypeRates type;
+  CASTOR_ASSIGN_OR_RETURN(type.products, ProductRates(device, dtype));
+  for (const RateBySize::Point& point : type.products.points) {
+    type.flops_per_s = std::max(type.flops_per_s, point.units_per_s);
+  }
+  CASTOR_ASSIGN_OR_RETURN(type.attention_flops_per_s,
+                          AttentionRate(device, dtype, gpu_sizes));
+  return type;
+}
+
+absl::StatusOr<RateBySize> ArrayRates(Device& device) {
+  std::byte* const memory = device.memory();
+  RateBySize rates;
+  for (const int64_t bytes : kArrayBytes) {
+    const int64_t third = bytes / 3;
+    const kernels::AddArgs args = {
+        .dtype = DType::kFloat32,
+        .size = third / static_cast<int64_t>(sizeof(float)),
+        .a = memory,
+        .b = memory + third,
+        .y = memory + 2 * third};
+    CASTOR_ASSIGN_OR_RETURN(
+        const double rate,
+        BestRate(device, StreamId::kCompute, static_cast<double>(bytes),
+                 [&](const ExecContext& context) {
+                   return kernels::Run(context, args);
+                 }));
+    rates.points.push_back({static_cast<double>(bytes), rate});
+  }
+  return rates;
+}
+
+absl::StatusOr<double> UpdateRate(Device& device, std::byte* host) {
+  // A parameter and its gradient in 2 bytes, master and two moments in 12.
+  constexpr int64_t kStates = 3 * sizeof(float);
+  const int64_t elements = kRatesBytes / (2 + kStates) / 64 * 64;
+  const auto state = [&](int64_t i) {
+    return reinterpret_cast<float*>(host) + i * elements;
+  };
+  const kernels::AdamRange range = {.begin = 0, .end = elements, .hyper = {}};
+  const float grad_scale = 1;
+  const kernels::AdamArgs args = {.payload = host + kStates * elements,
+                                  .dtype = DType::kBFloat16,
+                                  .master = state(0),
+                                  .m = state(1),
+                                  .v = state(2),
+                                  .grad_scale = &grad_scale,
+                                  .ranges = &range,
+                                  .num_ranges = 1};
+  return BestRate(
+      device, StreamId::kHostCompute,
+      2.0 * (2 + kStates) * static_cast<double>(elements),
+      [&](const ExecContext& context) { return kernels::Run(context, args); });
+}
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kSource[] = "castor info --measure";
+
+// Four digits say more than a measurement does.
+double Rounded(double value) {
+  double rounded = value;
+  CASTOR_CHECK(absl::SimpleAtod(absl::StrFormat("%.4g", value), &rounded));
+  return rounded;
+}
+
+Json CurveJson(const RateBySize& curve, const char* sizes, double size_unit,
+               const char* rates, double rate_unit) {
+  Json json = {{sizes, Json::array()}, {rates, Json::array()}};
+  for (const RateBySize::Point& point : curve.points) {
+    json[sizes].push_back(Rounded(point.size / size_unit));
+    json[rates].push_back(Rounded(point.units_per_s / rate_unit));
+  }
+  return json;
+}
+
+Json TypeJson(const TypeRates& type) {
+  return {{"tflops", Rounded(type.flops_per_s / 1e12)},
+          {"attention_tflops", Rounded(type.attention_flops_per_s / 1e12)},
+          {"products", CurveJson(type.products, "mflop", 1e6, "gflops", 1e9)}};
+}
+
+// Of arrays that no cache holds.
+double MemoryGbps(const MeasuredRates& rates) {
+  return Rounded(rates.arrays.points.back().units_per_s / 1e9);
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredRates> MeasureRates(
+    Device& device, std::byte* host, const kernels::KernelSizes* gpu_sizes) {
+  // Zeros everywhere: numbers that no kernel is slow on.
+  CASTOR_RETURN_IF_ERROR(device.Synchronize(
+      device.Fill(StreamId::kCompute, 0, device.memory(), 0, kRatesBytes)));
+  MeasuredRates rates;
+  CASTOR_ASSIGN_OR_RETURN(rates.fp32,
+                          RatesOf(device, DType::kFloat32, gpu_sizes));
+  CASTOR_ASSIGN_OR_RETURN(rates.fp16,
+                          RatesOf(device, DType::kFloat16, gpu_sizes));
+  CASTOR_ASSIGN_OR_RETURN(rates.bf16,
+                          RatesOf(device, DType::kBFloat16, gpu_sizes));
+  CASTOR_ASSIGN_OR_RETURN(rates.arrays, ArrayRates(device));
+  CASTOR_ASSIGN_OR_RETURN(rates.update_bytes_per_s, UpdateRate(device, host));
+  CASTOR_ASSIGN_OR_RETURN(rates.copies,
+                          MeasureBandwidth(device, host, kRatesBytes / 3));
+  return rates;
+}
+
+Json HostRow(const MeasuredRates& rates, const std::string& name) {
+  const auto gbps = [](double bytes) { return Rounded(bytes / 1e9); };
+  // No machine can measure a network alone: 10 Gb/s (IEEE 802.3an).
+  constexpr double kNetworkGbps = 1.25;
+  return {{"name", name},
+          {"memory_gbps", MemoryGbps(rates)},
+          {"network_gbps", kNetworkGbps},
+          {"update_gbps", gbps(rates.update_bytes_per_s)},
+          {"emulated",
+           {{"to_device_gbps", gbps(rates.copies.to_device_bytes_per_s)},
+            {"from_device_gbps", gbps(rates.copies.from_device_bytes_per_s)},
+            {"arrays", CurveJson(rates.arrays, "kib", 1024, "gbps", 1e9)},
+            {"fp32", TypeJson(rates.fp32)},
+            {"fp16", TypeJson(rates.fp16)},
+            {"bf16", TypeJson(rates.bf16)}}},
+          {"source", kSource}};
+}
+
+Json GpuRow(const MeasuredRates& rates, const cuda::GpuProperties& gpu) {
+  const auto teraflops = [](const TypeRates& type) {
+    return Rounded(type.flops_per_s / 1e12);
+  };
+  // What was measured is what is reached.
+  const double attention =
+      std::min(1.0, rates.bf16.attention_flops_per_s / rates.bf16.flops_per_s);
+  return {
+      {"name", gpu.name},
+      {"compute_capability", gpu.compute_capability / 10.0},
+      {"memory", gpu.memory_bytes},
+      {"reported", gpu.memory_bytes},
+      {"memory_gbps", MemoryGbps(rates)},
+      {"tflops",
+       {{"fp32", teraflops(rates.fp32)},
+        {"fp16", teraflops(rates.fp16)},
+        {"bf16", teraflops(rates.bf16)}}},
+      {"to_device_gbps", Rounded(rates.copies.to_device_bytes_per_s / 1e9)},
+      {"from_device_gbps", Rounded(rates.copies.from_device_bytes_per_s / 1e9)},
+      {"efficiency",
+       {{"product", 1},
+        {"attention", Rounded(attention)},
+        {"elements", 1},
+        {"update", 1},
+        {"copy", 1},
+        {"host", 1},
+        {"source", kSource}}},
+      {"source", kSource}};
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,53 @@
+// How fast a device and its host are, for a plan: measured with the kernels
+// that train.
+#ifndef CASTOR_CLI_MACHINE_MEASURED_RATES_H_
+#define CASTOR_CLI_MACHINE_MEASURED_RATES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/machine/bandwidth.h"
+#include "device/cuda/api.h"
+#include "device/device.h"
+#include "device/machines/machines.h"
+#include "device/machines/rate_by_size.h"
+#include "kernels/kernel_sizes.h"
+
+namespace castor::cli {
+
+// Each rate is the best of several.
+struct MeasuredRates {
+  // Of products of square matrices, a multiplication and an addition counted as
+  // two, and of causal attention's forward pass.
+  TypeRates fp32, fp16, bf16;
+  // That a sum of two arrays in fp32 reads and writes in the device's memory,
+  // by the bytes of all three.
+  RateBySize arrays;
+  // That AdamW's update of parameters in bf16 reads and writes in the host's
+  // memory.
+  double update_bytes_per_s = 0;
+  BusBandwidth copies;
+};
+
+// What MeasureRates needs: of the device's memory, and of the host's.
+inline constexpr int64_t kRatesBytes = int64_t{192} << 20;
+
+// `host` has kRatesBytes, as the device has. `gpu_sizes`: of a GPU's kernels;
+// null: the device is the host's. Takes some seconds. Internal: the device
+// fails.
+absl::StatusOr<MeasuredRates> MeasureRates(
+    Device& device, std::byte* host, const kernels::KernelSizes* gpu_sizes);
+
+// Rows of machines.json: of a host, with the device that it emulates, and of a
+// GPU.
+nlohmann::ordered_json HostRow(const MeasuredRates& rates,
+                               const std::string& name);
+nlohmann::ordered_json GpuRow(const MeasuredRates& rates,
+                              const cuda::GpuProperties& gpu);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_MACHINE_MEASURED_RATES_H_
