@@ -184,7 +184,7 @@ int64_t BlockPlans::Enter(BlockChoice choice, const std::vector<Moment>& from,
       SimulatePlan(choice.plan, request, OverheadsOf(overheads_, from));
   const int64_t step_ns = choice.cost.step_ns;
   searched_operators_ +=
-      EffortFor(operators, static_cast<double>(step_ns)).plans * operators;
+      PlansFor(operators, static_cast<double>(step_ns)) * operators;
   const int kind = OffloadsActivations(choice.trace) ? 1 : 0;
   std::optional<BlockChoice>& best = best_[kind];
   if (best.has_value() && (or_equal ? step_ns > best->cost.step_ns

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/plan/policy/effort.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/search.h"
 #include "memory/plan/policy/short_step.h"
@@ -57,14 +58,14 @@ bool EverythingFits(const PlanRequest& request, const Admission& admission) {
 std::vector<Recipe> RecipesOfShortStep(const PlanRequest& request,
                                        const Admission& admission) {
   const StepTrace& trace = *request.trace;
-  if (static_cast<int64_t>(trace.ops.size()) <= kThoroughMoments) return {};
+  if (static_cast<int64_t>(trace.ops.size()) <= kLongStep) return {};
   const std::optional<ShortStep> step = Shorten(trace);
   if (!step.has_value()) return {};
   PlanRequest shorter = request;
   shorter.trace = &step->trace;
   const PlanTask task = {shorter, &*step};
   Search search(task, admission);
-  search.Run();
+  search.Run(search.PlansWorth());
   return search.recipes();
 }
 
@@ -77,13 +78,21 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   }
   const PlanTask task = {request};
   Search search(task, admission);
-  if (search.effort().sketched) return SketchAuto(request, admission);
-  const std::vector<Recipe> recipes = RecipesOfShortStep(request, admission);
+  const int64_t plans = search.PlansWorth();
+  std::vector<Recipe> recipes;
+  if (plans > kSketchPlans) recipes = RecipesOfShortStep(request, admission);
   if (recipes.empty()) {
-    search.Run();
+    search.Run(plans);
   } else {
     search.Run(recipes);
   }
+  return std::move(search.taken().plan);
+}
+
+Plan SketchAuto(const PlanRequest& request, const Admission& admission) {
+  const PlanTask task = {request};
+  Search search(task, admission);
+  search.Run(kSketchPlans);
   return std::move(search.taken().plan);
 }
 

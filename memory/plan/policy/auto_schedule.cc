@@ -90,7 +90,6 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
                 room, residency);
   KeepWhatFits(index_, room, residency);
   Candidate candidate;
-  candidate.spare_bytes = room.Min(0, index_.moments());
   if (request_.prefetch && tuning.early) {
     fetches = FetchesByNeed(index_, residency);
     if (tuning.off_copies) {

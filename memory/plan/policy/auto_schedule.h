@@ -52,7 +52,6 @@ struct Candidate {
   double score = 0;        // lower is better
   double moved_bytes = 0;  // over the bus, both ways together
   Tuning tuning;
-  int64_t spare_bytes = 0;  // left at every moment, before early fetches
   // Gradient blocks that saved a refetch of their payload, which stays resident
   // over their reduce; and all gradient blocks of the device's side.
   std::vector<GradientBlock> useful_blocks = {};

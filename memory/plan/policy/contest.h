@@ -4,7 +4,6 @@
 #define CASTOR_MEMORY_PLAN_POLICY_CONTEST_H_
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,25 +38,15 @@ class Contest {
   Candidate& taken() { return close_.fewest_bytes(); }
   // Returns the recipes of the best few, the best first.
   std::vector<Recipe> recipes() const;
-  // Returns the tuning of the best candidate with early fetches, then of the
-  // best one without, if there is any.
-  std::vector<Tuning> tunings() const;
   int64_t entered() const { return entered_; }
-  // The most bytes that any plan left unused at every moment.
-  int64_t spare_bytes() const { return spare_bytes_; }
 
  private:
   void Remember(double score, const Recipe& recipe);
 
-  static constexpr double kNone = std::numeric_limits<double>::infinity();
-
   double slowest_ns_;
   CloseCandidates<Candidate> close_;
-  // The best score and its tuning; [1] with early fetches, [0] without.
-  std::pair<double, Tuning> tunings_[2] = {{kNone, {}}, {kNone, {}}};
   std::vector<std::pair<double, Recipe>> finalists_;
   int64_t entered_ = 0;
-  int64_t spare_bytes_ = 0;
 };
 
 }  // namespace castor

@@ -9,17 +9,11 @@ namespace {
 // machines of docs/measurement.md, "Planning".
 constexpr double kOperatorNs = 500;
 
-constexpr int64_t kThoroughPlans = 400, kRefinedPlans = 100, kFewPlans = 40;
-// The least and the most operators, summed over plans, that may be planned for
-// a step.
+// The most plans for any step, and for a step of more than kLongStep operators
+// where the product of both is larger.
+constexpr int64_t kMostPlans = 400, kMostPlansOfLongestSteps = 40;
+// The least operators, summed over plans, that may be planned for a step.
 constexpr int64_t kLeastOperators = 40'000;
-constexpr int64_t kMostOperators = kThoroughPlans * kThoroughMoments;
-// The number of the best tried choices that are searched through: at least, and
-// for the shortest steps.
-constexpr int64_t kFewest = 2, kMost = 8;
-// The most neighbours that are made of a plan, and their number per hundred
-// other plans.
-constexpr int64_t kMostNeighbours = 500, kNeighboursInHundred = 48;
 
 }  // namespace
 
@@ -29,23 +23,11 @@ int64_t WorthOperators(double step_ns) {
   return std::max(kLeastOperators, static_cast<int64_t>(worth));
 }
 
-SearchEffort EffortFor(int64_t operators, double step_ns) {
+int64_t PlansFor(int64_t operators, double step_ns) {
   operators = std::max<int64_t>(1, operators);
-  const int64_t worth = WorthOperators(step_ns);
-  if (worth / operators < kFewPlans) {
-    return {
-        .sketched = true, .plans = kSketchPlans, .most_plans = kSketchPlans};
-  }
-  const int64_t most = std::min(worth, kMostOperators);
-  const int64_t plans = most / operators;
-  return {.thorough = plans >= kThoroughPlans,
-          .refined = plans >= kRefinedPlans,
-          .few = std::clamp(kFewest * most / (kThoroughPlans * operators),
-                            kFewest, kMost),
-          .neighbours = std::min(kMostNeighbours,
-                                 most * kNeighboursInHundred / 100 / operators),
-          .plans = std::clamp(plans, kFewPlans, kThoroughPlans),
-          .most_plans = worth / operators};
+  const int64_t most = std::clamp(kMostPlans * kLongStep / operators,
+                                  kMostPlansOfLongestSteps, kMostPlans);
+  return std::clamp(WorthOperators(step_ns) / operators, kSketchPlans, most);
 }
 
 }  // namespace castor

@@ -13,6 +13,22 @@ std::vector<Side> AdmittedSides(const PlanRequest& request,
              : request.fixed_side;
 }
 
+std::vector<Side> SidesWithin(const StepTrace& trace,
+                              const std::vector<int64_t>& order, int64_t fewest,
+                              double bytes) {
+  std::vector<Side> side = SidesOf(trace, order, fewest);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto block =
+        static_cast<double>(OptimizerBlock(trace.chunks[order[i]]));
+    if (static_cast<int64_t>(i) >= fewest) {
+      if (block > bytes) continue;
+      side[order[i]] = Side::kDevice;
+    }
+    bytes -= block;
+  }
+  return side;
+}
+
 std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
                                      const std::vector<Side>& side) {
   std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);

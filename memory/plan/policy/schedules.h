@@ -28,6 +28,14 @@ Plan PlanLru(const PlanRequest& request, const Admission& admission);
 std::vector<Side> AdmittedSides(const PlanRequest& request,
                                 const Admission& admission);
 
+// Puts on the device the optimizer states of the first `fewest` chunks of
+// `order`, then of those after them that still fit into `bytes`. States of the
+// first chunks of Admission::order save the host's updates that the next step
+// would wait for longest.
+std::vector<Side> SidesWithin(const StepTrace& trace,
+                              const std::vector<int64_t>& order, int64_t fewest,
+                              double bytes);
+
 // Returns the free bytes at each moment beside NeededDeviceBytes with these
 // sides; none is negative if the sides were admitted.
 std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,

@@ -1,45 +1,36 @@
 #include "memory/plan/policy/search.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
+#include "memory/plan/policy/effort.h"
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/policy/side_choices.h"
-#include "memory/plan/policy/tuning_choices.h"
 #include "memory/plan/residency/room.h"
 #include "memory/plan/residency/use_index.h"
 
 namespace castor {
 namespace {
 
-// The search for better neighbours ends when 1 / kPatience of the neighbours
-// that it may make have each, in a row, gained less than kGain.
-constexpr int64_t kPatience = 4;
+// Climbing ends when 1 / kPatience of the neighbours that may be made have
+// each, in a row, gained less than kGain.
+constexpr int64_t kPatience = 2;
 constexpr double kGain = 0.0005;
-// Shares of the room for states on the device, and how far apart the first ones
-// are.
-constexpr int kShares = 128;
-constexpr int kFirstStep = kShares / 8;
 
-// Shares of the room that are tried for sums.
-constexpr double kQuarters[] = {0.25, 0.5, 0.75, 1.0};
-constexpr double kHalves[] = {0.5, 1.0};
-constexpr double kAll[] = {1.0};
+// Shares of the room for states on the device.
+constexpr int kShares = 128;
 
 // A block keeps its room for the time of this many copies: its own and one that
 // may be queued before it. So the next block in its place waits for nothing.
 constexpr double kCopies = 2.0;
 
-std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
-  std::vector<int64_t> chunks;
-  for (const PossibleSum& sum : sums) chunks.push_back(sum.sum.chunk);
-  return chunks;
-}
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The chunks whose gradients of all micro batches are longer than their sum.
+// The chunks with sums that are shorter than the gradients of all micro
+// batches.
 std::vector<int64_t> ShorterThanGradients(
     const std::vector<PossibleSum>& sums) {
   std::vector<int64_t> chunks;
@@ -53,19 +44,11 @@ std::vector<int64_t> ShorterThanGradients(
   return chunks;
 }
 
-// Returns those of `all` whose chunks are in `chunks`, or with `kept` false are
-// not.
-template <typename T, typename ChunkOf>
-std::vector<T> Filter(const std::vector<T>& all, int64_t num_chunks,
-                      const std::vector<int64_t>& chunks, bool kept,
-                      ChunkOf chunk_of) {
-  std::vector<bool> named(num_chunks, false);
-  for (const int64_t c : chunks) named[c] = true;
-  std::vector<T> filtered;
-  for (const T& one : all) {
-    if (named[chunk_of(one)] == kept) filtered.push_back(one);
-  }
-  return filtered;
+double MostStatesBytes(const PlanRequest& request, const Admission& admission) {
+  const int64_t needed = PeakNeededDeviceBytes(
+      request, SidesOf(*request.trace, admission.order, 0));
+  return request.gpu_margin_mem_ratio *
+         static_cast<double>(request.device_budget_bytes - needed);
 }
 
 }  // namespace
@@ -76,446 +59,351 @@ Search::Search(const PlanTask& task, const Admission& admission)
       trace_(*request_.trace),
       admission_(admission),
       first_side_(AdmittedSides(request_, admission)),
-      possible_sums_(PossibleDeviceSums(
-          trace_, first_side_, PossibleGradientBlocks(trace_, first_side_))),
-      shorter_sums_(ShorterThanGradients(possible_sums_)),
-      contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()),
-      effort_(EffortFor(moments(), contest_.best().step_ns)),
-      asked_({first_side_}),
-      best_share_(kShares),
-      searched_side_(first_side_) {}
+      shorter_sums_(ShorterThanGradients(PossibleDeviceSums(
+          trace_, first_side_, PossibleGradientBlocks(trace_, first_side_)))),
+      has_blocks_(!PossibleGradientBlocks(trace_, first_side_).empty()),
+      sides_free_(trace_.training && request_.fixed_side.empty()),
+      most_states_bytes_(MostStatesBytes(request_, admission)),
+      contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()) {}
 
-void Search::Run() {
-  EnterSides(first_side_, /*good=*/{});
-  TrySums(first_side_, kQuarters);
-  EnterBestSums();
-  if (!trace_.training || !request_.fixed_side.empty()) return;
-  TryShares();
-  EnterBestSides(effort_.few);
-  if (effort_.refined) {
-    good_ = contest_.tunings();
-    RefineShares();
-    if (effort_.thorough) TrySpreadSides();
-    EnterBestSides(effort_.few / 2);
+int64_t Search::PlansWorth() {
+  return PlansFor(static_cast<int64_t>(trace_.ops.size()),
+                  contest_.best().step_ns);
+}
+
+void Search::Run(int64_t plans) {
+  most_plans_ = plans;
+  std::vector<ScoredSides> tried = {{EnterTunings(), first_side_}};
+  if (sides_free_) EnterShares(&tried);
+  std::stable_sort(
+      tried.begin(), tried.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [score, side] : tried) {
+    EnterBlocksAndSums(side);
+    if (this->plans() >= plans * 2 / 3) break;
   }
-  TrySumsBesideStates();
-  EnterBestSums();
-  if (effort_.refined) Climb();
+  Climb();
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
-  for (const Recipe& recipe : recipes) Enter(recipe, kFull);
+  for (const Recipe& recipe : recipes) Enter(recipe);
 }
 
-void Search::TryShares() {
-  good_ = contest_.tunings();
-  const int64_t needed =
-      PeakNeededDeviceBytes(request_, SidesOf(trace_, admission_.order, 0));
-  most_states_bytes_ =
-      request_.gpu_margin_mem_ratio *
-      static_cast<double>(request_.device_budget_bytes - needed);
-  TryStates(request_.gpu_margin_mem_ratio *
-            static_cast<double>(contest_.spare_bytes()));
-  // For a long step every other share is tried, then those next to the best
-  // one.
-  const int step = effort_.thorough ? kFirstStep : 2 * kFirstStep;
-  for (int share = step; share <= kShares; share += step) TryShare(share);
-  if (!effort_.thorough) TrySharesBeside(kFirstStep);
+double Search::EnterTunings() {
+  std::vector<Tuning> tunings = {{}};
+  if (request_.prefetch) {
+    // Those that are most often good come first.
+    tunings = {{.lead_strength = 0},
+               {.lead_strength = 1},
+               {.lead_strength = 2},
+               {.lead_strength = 1, .early = false},
+               {.rule = VictimRule::kFittingFarthest, .ahead = 8},
+               {.lead_strength = 0.5},
+               {.lead_strength = 4},
+               {.lead_strength = 1, .ahead = 2}};
+  }
+  double best = kNever;
+  for (const bool with_blocks : {false, true}) {
+    if (with_blocks && !has_blocks_) break;
+    const std::optional<double> copies =
+        with_blocks ? std::optional<double>(kCopies) : std::nullopt;
+    for (const Tuning& tuning : tunings) {
+      if (plans() >= most_plans_ / 3) return best;
+      const double score = Enter({first_side_, {}, copies, tuning});
+      if (score < best && !with_blocks) plain_tuning_ = tuning;
+      best = std::min(best, score);
+    }
+  }
+  return best;
 }
 
-void Search::RefineShares() {
-  for (const int narrower : {kFirstStep / 2, kFirstStep / 4, kFirstStep / 8}) {
-    TrySharesBeside(narrower);
+void Search::EnterShares(std::vector<ScoredSides>* tried) {
+  // A large chunk far back in the admission's order may be worth more than the
+  // many small ones before it.
+  std::vector<std::vector<int64_t>> orders(2, admission_.order);
+  std::stable_sort(orders[1].begin() + admission_.fewest, orders[1].end(),
+                   [&](int64_t a, int64_t b) {
+                     return OptimizerBlock(trace_.chunks[a]) >
+                            OptimizerBlock(trace_.chunks[b]);
+                   });
+  std::vector<std::vector<Side>> asked = {first_side_};
+  double best = kNever;
+  int best_share = kShares;
+  const auto enter = [&](const std::vector<int64_t>& order, int share) {
+    std::vector<Side> side = SidesWithin(trace_, order, admission_.fewest,
+                                         most_states_bytes_ * share / kShares);
+    if (std::find(asked.begin(), asked.end(), side) != asked.end()) return;
+    asked.push_back(side);
+    if (Ended() || !Fits(side)) return;
+    const double score = Enter({side, {}, std::nullopt, plain_tuning_});
+    if (score < best) {
+      best = score;
+      best_share = share;
+    }
+    tried->push_back({score, std::move(side)});
+  };
+  constexpr int kFirstStep = kShares / 8;
+  for (const std::vector<int64_t>& order : orders) {
+    for (int share = kFirstStep; share <= kShares; share += kFirstStep) {
+      enter(order, share);
+    }
+  }
+  for (int step = kFirstStep / 2; step > 0; step /= 2) {
+    const int middle = best_share;
+    for (const std::vector<int64_t>& order : orders) {
+      enter(order, middle - step);
+      enter(order, std::min(middle + step, kShares));
+    }
   }
 }
 
-void Search::TrySharesBeside(int distance) {
-  const int middle = best_share_;
-  TryShare(middle - distance);
-  TryShare(std::min(middle + distance, kShares));
-}
-
-void Search::TryShare(int share) {
-  const double score = TryStates(most_states_bytes_ * share / kShares);
-  if (score >= best_share_score_) return;
-  best_share_score_ = score;
-  best_share_ = share;
-}
-
-double Search::TryStates(double bytes) {
-  double score = TrySides(FirstSides(trace_, admission_, bytes, /*skip=*/true));
-  if (effort_.thorough) {
-    score = std::min(score, TrySides(FirstSides(trace_, admission_, bytes,
-                                                /*skip=*/false)));
+void Search::EnterBlocksAndSums(const std::vector<Side>& side) {
+  const std::vector<GradientBlock> blocks =
+      PossibleGradientBlocks(trace_, side);
+  if (!blocks.empty()) {
+    // The simplest tuning is often good where the best one of other sides is
+    // not.
+    const Tuning best = contest_.best().tuning;
+    Enter({side, {}, kCopies, best});
+    Enter({side, {}, 0, best});
+    if (best != Tuning()) Enter({side, {}, kCopies, Tuning()});
   }
-  return score;
-}
-
-double Search::TrySides(std::vector<Side> side) {
-  if (std::find(asked_.begin(), asked_.end(), side) != asked_.end()) {
-    return kNever;
+  if (shorter_sums_.empty()) return;
+  const Sums sums = FindSums(AutoSchedule(task_, side), blocks, side);
+  std::vector<int64_t> before;
+  for (const double share : {0.5, 1.0}) {
+    std::vector<int64_t> summed;
+    for (const PossibleSum& sum : DeviceSumsThatFit(
+             request_, side, sums.possible, share * sums.most_bytes)) {
+      summed.push_back(sum.sum.chunk);
+    }
+    if (summed == before || Ended()) continue;
+    before = summed;
+    Enter({side, std::move(summed), kCopies, contest_.best().tuning});
   }
-  asked_.push_back(side);
-  if (!Fits(side)) return kNever;
-  // For a long step the other tunings are tried only with the best sides.
-  std::vector<Tuning> tunings = good_;
-  if (!effort_.refined) tunings.resize(1);
-  const AutoSchedule without(task_, side);
-  const Best best =
-      EnterTunings(without, tunings, {side, {}, std::nullopt, {}}, kProbe);
-  const double score =
-      std::min(best.score, EnterWithBlocks(without, side, tunings, kProbe));
-  sides_.push_back({score, std::move(side)});
-  return score;
 }
 
 bool Search::Fits(const std::vector<Side>& side) const {
   return PeakNeededDeviceBytes(request_, side) <= request_.device_budget_bytes;
 }
 
-void Search::TrySpreadSides() {
-  for (const double more : {1.0, 1.0625}) {
-    const double bytes =
-        most_states_bytes_ * std::min(1.0, more * best_share_ / kShares);
-    for (const double first : {0.2, 0.4, 0.6, 0.8}) {
-      TrySides(SpreadSides(trace_, admission_, first * bytes, bytes));
-    }
-  }
-}
-
-void Search::EnterBestSides(int64_t number) {
-  std::sort(sides_.begin(), sides_.end());
-  number = std::min(number, static_cast<int64_t>(sides_.size()));
-  for (int64_t i = 0; i < number; ++i) EnterSides(sides_[i].side, good_);
-  // Tunings that are good with the first sides need not be good with these.
-  const std::vector<Side> best_side = best().plan.side;
-  if (!effort_.thorough || best_side == searched_side_) return;
-  searched_side_ = best_side;
-  EnterSides(best_side, /*good=*/{});
-}
-
-void Search::TrySumsBesideStates() {
-  const std::vector<Side> best_side = best().plan.side;
-  if (best_side != first_side_) TrySums(best_side, kQuarters);
-  const absl::Span<const double> shares = effort_.refined
-                                              ? absl::MakeConstSpan(kHalves)
-                                              : absl::MakeConstSpan(kAll);
-  for (const TriedSides& tried : sides_) {
-    if (tried.side != best_side) TrySums(tried.side, shares);
-  }
-}
-
-void Search::TrySums(const std::vector<Side>& side,
-                     absl::Span<const double> shares) {
-  if (possible_sums_.empty()) return;
-  const SumsBeside beside = FindSums(side);
-  size_t before = 0;
-  for (const double share : shares) {
-    std::vector<PossibleSum> fitting =
-        DeviceSumsThatFit(request_, side, beside.all, share * beside.bytes);
-    if (fitting.size() == before) continue;
-    before = fitting.size();
-    const double score = EnterSums(beside, side, fitting, kProbe);
-    sums_.push_back({score, side, std::move(fitting)});
-  }
-}
-
-void Search::EnterBestSums() {
-  std::sort(sums_.begin(), sums_.end());
-  sums_.resize(std::min(effort_.few, static_cast<int64_t>(sums_.size())));
-  for (TriedSums& tried : sums_) {
-    if (std::exchange(tried.entered, true)) continue;
-    tried.score = std::min(
-        tried.score,
-        EnterSums(FindSums(tried.side), tried.side, tried.fitting, kFull));
-  }
-}
-
-Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
-  SumsBeside found = {
-      AutoSchedule(task_, side), PossibleGradientBlocks(trace_, side), {}, 0};
-  found.all = found.without.DropAfterCopies(
-      PossibleDeviceSums(trace_, side, found.blocks), kCopies);
+Search::Sums Search::FindSums(const AutoSchedule& without,
+                              const std::vector<GradientBlock>& blocks,
+                              const std::vector<Side>& side) const {
+  Sums sums;
+  sums.possible = without.DropAfterCopies(
+      PossibleDeviceSums(trace_, side, blocks), kCopies);
   // A step without possible sums may have no operators either.
-  if (found.all.empty()) return found;
+  if (sums.possible.empty()) return sums;
   const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
-  found.bytes = request_.gpu_margin_mem_ratio *
-                static_cast<double>(
-                    *std::min_element(free_bytes.begin(), free_bytes.end()));
-  return found;
+  sums.most_bytes = request_.gpu_margin_mem_ratio *
+                    static_cast<double>(*std::min_element(free_bytes.begin(),
+                                                          free_bytes.end()));
+  return sums;
+}
+
+double Search::Enter(const Recipe& recipe) {
+  const AutoSchedule without(task_, recipe.side);
+  if (!recipe.copies.has_value()) {
+    Candidate candidate = without.Make(recipe.tuning);
+    const double score = candidate.score;
+    contest_.Enter(std::move(candidate), recipe);
+    return score;
+  }
+  std::vector<GradientBlock> blocks =
+      PossibleGradientBlocks(trace_, recipe.side);
+  Sums found = FindSums(without, blocks, recipe.side);
+  std::vector<bool> is_summed(trace_.chunks.size(), false);
+  for (const int64_t c : recipe.summed) is_summed[c] = true;
+  std::erase_if(found.possible, [&](const PossibleSum& sum) {
+    return !is_summed[sum.sum.chunk];
+  });
+  const std::vector<PossibleSum> sums = DeviceSumsThatFit(
+      request_, recipe.side, found.possible, found.most_bytes);
+  Recipe made = recipe;
+  made.summed.clear();
+  for (const PossibleSum& sum : sums) made.summed.push_back(sum.sum.chunk);
+
+  Room room(FreeBesideNeeds(request_, recipe.side));
+  for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
+  std::erase_if(blocks, [&](const GradientBlock& block) {
+    return std::find(made.summed.begin(), made.summed.end(), block.chunk) !=
+           made.summed.end();
+  });
+  blocks = GradientBlocksThatFit(
+      room, without.DropAfterCopies(std::move(blocks), *recipe.copies));
+  if (blocks.empty() && sums.empty()) made.copies = std::nullopt;
+  double best = kNever;
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    Candidate candidate =
+        AutoSchedule(task_, made.side, blocks, sums).Make(made.tuning);
+    best = std::min(best, candidate.score);
+    const bool all_useful = candidate.useful_blocks.size() == blocks.size();
+    std::vector<GradientBlock> useful = candidate.useful_blocks;
+    contest_.Enter(std::move(candidate), made);
+    if (all_useful) break;
+    blocks = std::move(useful);
+  }
+  return best;
 }
 
 void Search::Climb() {
   if (recipes().empty() || trace_.chunks.empty()) return;
-  Recipe at = recipes().front();
-  double at_score = best().score;
   const double compute_ns = static_cast<double>(trace_.compute_ns());
-  std::mt19937_64 random;  // the same at every call
-  const int64_t tries = effort_.neighbours;
-  int64_t in_vain = 0;
-  for (int64_t i = 0; i < tries && in_vain <= tries / kPatience; ++i) {
-    if (plans() >= effort_.most_plans) return;
+  const int64_t patience = (most_plans_ - plans()) / kPatience;
+  int64_t last_gain = plans();
+  double best = contest_.best().score;
+  while (!Ended() && plans() - last_gain <= patience) {
     // No step is shorter than its operators.
-    if (best().score <= (1 + kAlike) * compute_ns) return;
-    Recipe from = at;
-    if (random() % 2 == 0) {
-      const std::vector<Recipe> all = recipes();
-      from = all[random() % all.size()];
-    }
-    const Recipe next = Neighbour(from, random);
-    const double score = Enter(next, kNear);
-    in_vain = score < (1 - kGain) * at_score ? 0 : in_vain + 1;
-    if (score >= at_score) continue;
-    at = next;
-    at_score = score;
+    if (best <= (1 + kAlike) * compute_ns) return;
+    const std::vector<Recipe> all = recipes();
+    const auto number = static_cast<int64_t>(all.size());
+    const double score = Enter(Neighbour(all[Any(2) == 0 ? 0 : Any(number)]));
+    if (score < (1 - kGain) * best) last_gain = plans();
+    best = std::min(best, score);
   }
 }
 
-Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
-  Recipe next = recipe;
-  const auto any_of = [&](size_t size) { return random() % size; };
-  const auto retune = [&] {
-    const std::vector<Tuning> around =
-        TuningsAround(next.tuning, request_.prefetch);
-    next.tuning = around[any_of(around.size())];
+Recipe Search::Neighbour(Recipe recipe) {
+  const auto any_chunk = [&] {
+    return Any(static_cast<int64_t>(trace_.chunks.size()));
   };
-  const auto any_chunk = [&] { return any_of(trace_.chunks.size()); };
   const auto large_chunk = [&] {  // the largest of a few
     return std::max({any_chunk(), any_chunk(), any_chunk()},
-                    [&](size_t a, size_t b) {
+                    [&](int64_t a, int64_t b) {
                       return OptimizerBlock(trace_.chunks[a]) <
                              OptimizerBlock(trace_.chunks[b]);
                     });
   };
-  const auto turn_states = [&](size_t c) {
-    if (OptimizerBlock(trace_.chunks[c]) == 0) return;
-    if (first_side_[c] == Side::kDevice) return;  // the host has no room
-    next.side[c] = next.side[c] == Side::kHost ? Side::kDevice : Side::kHost;
-  };
-  const auto turn_sum = [&] {
-    const int64_t c = shorter_sums_[any_of(shorter_sums_.size())];
-    const auto known = std::find(next.summed.begin(), next.summed.end(), c);
-    if (known != next.summed.end()) {
-      next.summed.erase(known);
-      return;
-    }
-    next.summed.push_back(c);
-    if (!next.copies.has_value()) next.copies = kCopies;
-  };
-  const bool may_add_up = !shorter_sums_.empty();
-  switch (random() % 4) {
+  switch (Any(sides_free_ ? 8 : 3)) {
     case 0:
-      retune();
-      if (any_of(2) == 0) retune();
+      Retune(&recipe);
       break;
     case 1:
-      may_add_up ? turn_sum() : turn_states(any_chunk());
-      if (may_add_up && any_of(2) == 0) turn_sum();
+      has_blocks_ ? TurnBlocks(&recipe) : Retune(&recipe);
       break;
     case 2:
-      turn_states(large_chunk());
-      turn_states(any_chunk());
+      if (shorter_sums_.empty()) {
+        Retune(&recipe);
+        break;
+      }
+      TurnSum(&recipe);
+      if (Any(2) == 0) TurnSum(&recipe);
       break;
     case 3:
-      turn_states(any_chunk());
-      if (may_add_up) turn_sum();
+      ShareStates(&recipe);
+      break;
+    case 4:
+    case 5:
+      TurnStates(large_chunk(), &recipe);
+      TurnStates(any_chunk(), &recipe);
+      break;
+    case 6:
+      TurnStates(any_chunk(), &recipe);
+      break;
+    case 7:
+      TurnStates(any_chunk(), &recipe);
+      if (!shorter_sums_.empty()) TurnSum(&recipe);
       break;
   }
-  MakeRoom(&next.side, random);
-  return next;
+  if (sides_free_) MakeRoom(&recipe.side);
+  return recipe;
 }
 
-void Search::MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const {
+void Search::Retune(Recipe* recipe) {
+  constexpr double kStrengths[] = {0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3};
+  constexpr int64_t kAhead[] = {0, 1, 2, 4, 8, 16};
+  const auto any_of = [&](const auto& all) { return all[Any(std::size(all))]; };
+  Tuning& tuning = recipe->tuning;
+  do {
+    switch (Any(request_.prefetch ? 6 : 1)) {
+      case 0:
+        tuning.rule = any_of(kVictimRules);
+        break;
+      case 1:
+        tuning.lead_strength = any_of(kStrengths);
+        break;
+      case 2:
+        tuning.ahead = any_of(kAhead);
+        break;
+      case 3:
+        tuning.early = !tuning.early;
+        break;
+      case 4:
+        tuning.off_copies = !tuning.off_copies;
+        break;
+      case 5:
+        tuning.host_first = !tuning.host_first;
+        break;
+    }
+  } while (Any(2) == 0);
+}
+
+// Takes a share near the recipe's, or any share.
+void Search::ShareStates(Recipe* recipe) {
+  double share = static_cast<double>(Any(kShares + 1));
+  if (Any(2) == 0) {
+    double bytes = 0;
+    for (size_t c = 0; c < recipe->side.size(); ++c) {
+      if (recipe->side[c] == Side::kHost) continue;
+      bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
+    }
+    constexpr int kNear = kShares / 16;
+    share = bytes * kShares / std::max(1.0, most_states_bytes_) +
+            static_cast<double>(Any(2 * kNear + 1)) - kNear;
+  }
+  recipe->side = SidesWithin(trace_, admission_.order, admission_.fewest,
+                             most_states_bytes_ * share / kShares);
+}
+
+// Where kCopies is too much room, a block may keep it only until it is sent.
+void Search::TurnBlocks(Recipe* recipe) {
+  if (!recipe->copies.has_value()) {
+    recipe->copies = kCopies;
+  } else if (recipe->summed.empty() && Any(2) == 0) {
+    recipe->copies = std::nullopt;
+  } else {
+    recipe->copies = *recipe->copies == 0 ? kCopies : 0;
+  }
+}
+
+void Search::TurnSum(Recipe* recipe) {
+  const int64_t c =
+      shorter_sums_[Any(static_cast<int64_t>(shorter_sums_.size()))];
+  if (std::erase(recipe->summed, c) > 0) return;
+  recipe->summed.push_back(c);
+  if (!recipe->copies.has_value()) recipe->copies = kCopies;
+}
+
+void Search::TurnStates(int64_t chunk, Recipe* recipe) {
+  if (OptimizerBlock(trace_.chunks[chunk]) == 0) return;
+  if (first_side_[chunk] == Side::kDevice) return;  // the host has no room
+  Side& side = recipe->side[chunk];
+  side = side == Side::kHost ? Side::kDevice : Side::kHost;
+}
+
+int64_t Search::Any(int64_t size) {
+  return static_cast<int64_t>(random_() % static_cast<uint64_t>(size));
+}
+
+void Search::MakeRoom(std::vector<Side>* side) {
   std::vector<int64_t> may_leave;
   double bytes = 0;
-  for (int64_t c = 0; c < num_chunks(); ++c) {
+  for (size_t c = 0; c < side->size(); ++c) {
     if ((*side)[c] == first_side_[c]) continue;
-    may_leave.push_back(c);
+    may_leave.push_back(static_cast<int64_t>(c));
     bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
   }
   while (bytes > most_states_bytes_ || !Fits(*side)) {
     CASTOR_CHECK(!may_leave.empty());
-    std::swap(may_leave[random() % may_leave.size()], may_leave.back());
+    std::swap(may_leave[Any(static_cast<int64_t>(may_leave.size()))],
+              may_leave.back());
     const int64_t c = may_leave.back();
     may_leave.pop_back();
     (*side)[c] = Side::kHost;
     bytes -= static_cast<double>(OptimizerBlock(trace_.chunks[c]));
   }
-}
-
-Search::Best Search::EnterTunings(const AutoSchedule& schedule,
-                                  const std::vector<Tuning>& tunings,
-                                  Recipe recipe, Effort effort,
-                                  std::vector<GradientBlock>* useful) {
-  Best best;
-  const auto enter = [&](const Tuning& tuning) {
-    Candidate candidate = schedule.Make(tuning);
-    if (candidate.score < best.score) {
-      best = {candidate.score, tuning};
-      if (useful != nullptr) *useful = std::move(candidate.useful_blocks);
-    }
-    recipe.tuning = tuning;
-    contest_.Enter(std::move(candidate), recipe);
-  };
-  for (const Tuning& each : tunings) enter(each);
-  if (!effort_.thorough || effort != kFull) return best;
-  // Where the bus is the bottleneck, a place that is still being copied back
-  // may be good enough.
-  if (best.tuning.early && request_.prefetch) {
-    Tuning other = best.tuning;
-    other.off_copies = !other.off_copies;
-    enter(other);
-  }
-  if (std::count(recipe.side.begin(), recipe.side.end(), Side::kDevice) > 0) {
-    Tuning other = best.tuning;
-    other.host_first = !other.host_first;
-    enter(other);
-  }
-  return best;
-}
-
-// Where kCopies is too much room, a block may keep it only until it is sent.
-std::vector<double> Search::CopiesFor(Effort effort) {
-  if (effort == kFull) return {kCopies, 0.0};
-  return {kCopies};
-}
-
-double Search::EnterSides(const std::vector<Side>& side,
-                          const std::vector<Tuning>& good) {
-  const AutoSchedule without(task_, side);
-  std::vector<Tuning> tunings;
-  const Best best = EnterWithoutBlocks(without, side, good, &tunings);
-  if (!effort_.thorough) tunings = {best.tuning};
-  return std::min(best.score, EnterWithBlocks(without, side, tunings, kFull));
-}
-
-Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
-                                        const std::vector<Side>& side,
-                                        const std::vector<Tuning>& good,
-                                        std::vector<Tuning>* tunings) {
-  const Recipe recipe = {side, {}, std::nullopt, {}};
-  const bool prefetch = request_.prefetch;
-  Best best;
-  const auto enter = [&](const std::vector<Tuning>& others) {
-    const Best other = EnterTunings(without, others, recipe, kFull);
-    tunings->insert(tunings->end(), others.begin(), others.end());
-    if (other.score < best.score) best = other;
-  };
-  if (good.empty()) {
-    enter(FirstTunings(prefetch, effort_.thorough));
-    if (!effort_.thorough) enter(OtherRules(best.tuning));
-    enter(LaterTunings(best.tuning, prefetch, effort_.thorough));
-    return best;
-  }
-  std::vector<Tuning> known = {good[0]};
-  const std::vector<Tuning> others =
-      OtherTunings(good, prefetch, effort_.thorough);
-  known.insert(known.end(), others.begin(), others.end());
-  if (effort_.thorough) known.insert(known.end(), good.begin() + 1, good.end());
-  enter(known);
-  return best;
-}
-
-double Search::EnterWithBlocks(const AutoSchedule& without,
-                               const std::vector<Side>& side,
-                               const std::vector<Tuning>& tunings,
-                               Effort effort) {
-  double score = kNever;
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(trace_, side);
-  if (possible.empty()) return score;
-  const Room room(FreeBesideNeeds(request_, side));
-  for (const bool early : {true, false}) {
-    std::vector<Tuning> of_kind = OfKind(tunings, early);
-    if (of_kind.empty()) continue;
-    for (const double copies : CopiesFor(effort)) {
-      std::vector<GradientBlock> blocks = GradientBlocksThatFit(
-          room, without.DropAfterCopies(possible, copies));
-      if (blocks.empty()) continue;
-      const bool all = blocks.size() == possible.size();
-      const Best best =
-          EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
-                      std::move(of_kind), effort);
-      score = std::min(score, best.score);
-      of_kind = {best.tuning};
-      if (all && !effort_.thorough) break;
-    }
-  }
-  return score;
-}
-
-Search::Best Search::EnterBlocks(const Recipe& recipe,
-                                 const std::vector<PossibleSum>& sums,
-                                 std::vector<GradientBlock> blocks,
-                                 std::vector<Tuning> tunings, Effort effort) {
-  const int rounds = effort == kProbe ? 1 : 3;
-  Best best;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<GradientBlock> useful;
-    best = EnterTunings(AutoSchedule(task_, recipe.side, blocks, sums), tunings,
-                        recipe, effort, &useful);
-    tunings = {best.tuning};
-    if (useful.size() == blocks.size()) break;
-    blocks = std::move(useful);
-    // Without blocks and without sums it was tried before.
-    if (blocks.empty() && sums.empty()) break;
-  }
-  return best;
-}
-
-double Search::EnterSums(const SumsBeside& beside,
-                         const std::vector<Side>& side,
-                         const std::vector<PossibleSum>& fitting,
-                         Effort effort) {
-  std::vector<Tuning> tunings = {best().tuning};
-  if (effort_.thorough && effort == kFull) tunings = contest_.tunings();
-  return EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
-                     beside, fitting, CopiesFor(effort), effort);
-}
-
-double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                           const SumsBeside& beside,
-                           const std::vector<PossibleSum>& sums,
-                           const std::vector<double>& copies_to_try,
-                           Effort effort) {
-  Room room(FreeBesideNeeds(request_, recipe.side));
-  for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
-  const std::vector<GradientBlock> others =
-      Filter(beside.blocks, num_chunks(), recipe.summed, /*kept=*/false,
-             [](const GradientBlock& block) { return block.chunk; });
-  double score = kNever;
-  for (const double copies : copies_to_try) {
-    const std::vector<GradientBlock> blocks = GradientBlocksThatFit(
-        room, beside.without.DropAfterCopies(others, copies));
-    recipe.copies = copies;
-    for (const bool early : {true, false}) {
-      const std::vector<Tuning> of_kind = OfKind(tunings, early);
-      if (of_kind.empty()) continue;
-      score = std::min(
-          score, EnterBlocks(recipe, sums, blocks, of_kind, effort).score);
-    }
-    // Blocks that all fit may still take the room of payloads.
-    if (!effort_.thorough && blocks.size() == others.size()) break;
-  }
-  return score;
-}
-
-double Search::Enter(const Recipe& recipe, Effort effort) {
-  if (!recipe.copies.has_value()) {
-    return EnterTunings(AutoSchedule(task_, recipe.side), {recipe.tuning},
-                        recipe, effort)
-        .score;
-  }
-  const SumsBeside beside = FindSums(recipe.side);
-  const std::vector<PossibleSum> sums = DeviceSumsThatFit(
-      request_, recipe.side,
-      Filter(beside.all, num_chunks(), recipe.summed, /*kept=*/true,
-             [](const PossibleSum& sum) { return sum.sum.chunk; }),
-      beside.bytes);
-  Recipe fitting = recipe;
-  fitting.summed = ChunksOf(sums);
-  return EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies},
-                     effort);
 }
 
 }  // namespace castor

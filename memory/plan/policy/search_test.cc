@@ -8,6 +8,7 @@
 
 #include "memory/plan/bounds/admission.h"
 #include "memory/plan/planner/planner.h"
+#include "memory/plan/policy/close_candidates.h"
 #include "memory/plan/policy/effort.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/simulate/simulator.h"
@@ -48,64 +49,81 @@ PlanRequest RequestFor(const StepTrace& trace, int64_t percent) {
   return request;
 }
 
+// Searches for the plan of a request with so many plans, or as many as its step
+// is worth.
 struct Searched {
-  SearchEffort effort;
-  int64_t plans = 0;
-};
+  explicit Searched(const PlanRequest& request, int64_t plans = 0)
+      : admission(Admit(FindPolicy("auto")->admission, request)),
+        task(request),
+        search(task, admission),
+        worth(search.PlansWorth()) {
+    search.Run(plans == 0 ? worth : plans);
+  }
 
-Searched SearchFor(const PlanRequest& request) {
-  const Admission admission = Admit(FindPolicy("auto")->admission, request);
-  const PlanTask task = {request};
-  Search search(task, admission);
-  if (!search.effort().sketched) search.Run();
-  return {search.effort(), search.plans()};
-}
+  const Admission admission;
+  const PlanTask task;
+  Search search;
+  const int64_t worth;
+};
 
 // Searches for plans of such models made up to 1,900 plans, which took longer
 // than the whole runs. Steps of operators of 5 us are worth some 150.
 TEST(Search, MakesAsManyPlansAsTheStepIsWorth) {
+  // A recipe may take more than one plan.
+  constexpr int64_t kMore = 3;
   for (const int64_t percent : {0, 10}) {
     const StepTrace brief = SmallModel(5'000);
-    const Searched few = SearchFor(RequestFor(brief, percent));
-    EXPECT_FALSE(few.effort.thorough) << percent;
-    EXPECT_GE(few.effort.plans, 40) << percent;
-    EXPECT_LE(few.effort.plans, 399) << percent;
-    EXPECT_GT(few.plans, 12) << percent;
-    // A neighbour may take more than one plan.
-    EXPECT_LE(few.plans, few.effort.most_plans + 100) << percent;
+    const Searched few(RequestFor(brief, percent));
+    EXPECT_GT(few.worth, 40) << percent;
+    EXPECT_LT(few.worth, 400) << percent;
+    EXPECT_GT(few.search.plans(), 12) << percent;
+    EXPECT_LE(few.search.plans(), few.worth + kMore) << percent;
   }
   // A model whose operators take a thousand times as long.
   const StepTrace lengthy = SmallModel(5'000'000, /*layers=*/2);
-  const Searched many = SearchFor(RequestFor(lengthy, 10));
-  EXPECT_TRUE(many.effort.thorough);
-  EXPECT_EQ(many.effort.plans, 400);
-  EXPECT_GT(many.plans, 400);
+  const Searched many(RequestFor(lengthy, 10));
+  EXPECT_EQ(many.worth, PlansFor(/*operators=*/1, /*step_ns=*/1e12));
+  EXPECT_GT(many.search.plans(), 100);
+  EXPECT_LE(many.search.plans(), many.worth + kMore);
+}
+
+// More plans are never worse: a longer search begins as a shorter one does, or
+// tries more before it climbs.
+TEST(Search, FindsWithEffortWhatASketchDoesNot) {
+  const StepTrace trace = SmallModel(5'000'000);
+  bool better = false;
+  for (const int64_t percent : {2, 10, 30, 60}) {
+    const PlanRequest request = RequestFor(trace, percent);
+    Searched sketch(request, kSketchPlans);
+    Searched whole(request);
+    const double sketched_ns = sketch.search.taken().step_ns;
+    const double step_ns = whole.search.taken().step_ns;
+    EXPECT_LE(step_ns, (1 + kAlike) * sketched_ns) << percent;
+    better |= step_ns < sketched_ns;
+  }
+  EXPECT_TRUE(better);
 }
 
 TEST(Search, IsADozenPlansForAStepThatIsOverAtOnce) {
-  for (const int64_t operators : {1'001, 10'000, 1'000'000}) {
-    const SearchEffort effort = EffortFor(operators, /*step_ns=*/1e5);
-    EXPECT_TRUE(effort.sketched);
-    EXPECT_EQ(effort.plans, 12);
+  for (const int64_t operators : {10'000, 1'000'000}) {
+    EXPECT_EQ(PlansFor(operators, /*step_ns=*/1e5), kSketchPlans);
   }
   // What takes no more than a moment is planned as well as ever.
-  EXPECT_TRUE(EffortFor(/*operators=*/100, /*step_ns=*/0).thorough);
-  EXPECT_FALSE(EffortFor(/*operators=*/101, /*step_ns=*/0).thorough);
+  const int64_t most = PlansFor(/*operators=*/1, /*step_ns=*/1e12);
+  EXPECT_EQ(PlansFor(/*operators=*/100, /*step_ns=*/0), most);
+  EXPECT_LT(PlansFor(/*operators=*/101, /*step_ns=*/0), most);
 }
 
-// From a tenth of a second on a step gets no more plans: 400 of 4,096 operators
-// are what takes a second.
+// From a tenth of a second on a step gets no more plans.
 TEST(Search, OfLongStepsDependsOnTheirOperatorsAlone) {
-  for (const int64_t operators : {100, 4'096, 4'097, 16'384, 16'385, 100'000}) {
-    const SearchEffort effort = EffortFor(
-        operators, std::max(103e6, 2'500.0 * static_cast<double>(operators)));
-    const SearchEffort longer = EffortFor(operators, 1e12);
-    EXPECT_FALSE(effort.sketched) << operators;
-    EXPECT_EQ(effort.thorough, operators <= 4'096) << operators;
-    EXPECT_EQ(effort.refined, operators <= 16'384) << operators;
-    EXPECT_EQ(effort.plans, longer.plans) << operators;
-    EXPECT_EQ(effort.few, longer.few) << operators;
-    EXPECT_EQ(effort.neighbours, longer.neighbours) << operators;
+  int64_t before = PlansFor(/*operators=*/1, /*step_ns=*/1e12);
+  for (const int64_t operators : {100, 4'096, 8'192, 16'384, 100'000}) {
+    const int64_t plans = PlansFor(
+        operators, std::max(128e6, 2'500.0 * static_cast<double>(operators)));
+    EXPECT_EQ(plans, PlansFor(operators, 1e12)) << operators;
+    EXPECT_LE(plans, before) << operators;
+    EXPECT_GE(plans, 40) << operators;
+    before = plans;
   }
 }
 
@@ -113,8 +131,8 @@ TEST(Search, OfLongStepsDependsOnTheirOperatorsAlone) {
 TEST(Search, HasNoSayInWhatFits) {
   const StepTrace brief = SmallModel(100, /*layers=*/10);
   const StepTrace lengthy = SmallModel(5'000'000, /*layers=*/10);
-  EXPECT_TRUE(SearchFor(RequestFor(brief, 0)).effort.sketched);
   PlanRequest request = RequestFor(brief, 0);
+  EXPECT_LT(Searched(request).worth, Searched(RequestFor(lengthy, 0)).worth);
   EXPECT_EQ(request.device_budget_bytes,
             RequestFor(lengthy, 0).device_budget_bytes);
   const PlanOrRefusal made = MakePlan(FindPolicy("auto"), request);
