@@ -85,6 +85,12 @@ TEST(PtxArithmetic, ShiftsEverythingOutBeyondTheWidth) {
   EXPECT_EQ(Result64("shl.b64", "1, 63"), uint64_t{1} << 63);
 }
 
+TEST(PtxArithmetic, ShiftsTwoWordsLeftByNoMoreThan31) {
+  EXPECT_EQ(Result32("shf.l.wrap.b32", "-2147483648, 1, 4"), 0x18u);
+  EXPECT_EQ(Result32("shf.l.wrap.b32", "-2147483648, 1, 36"), 0x18u);
+  EXPECT_EQ(Result32("shf.l.wrap.b32", "-2147483648, 1, 32"), 1u);
+}
+
 TEST(PtxArithmetic, ComparesBySignAndOrder) {
   EXPECT_TRUE(Holds("setp.lt.s32", "-1, 0"));
   EXPECT_FALSE(Holds("setp.lt.u32", "-1, 0"));

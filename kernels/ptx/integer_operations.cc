@@ -72,6 +72,14 @@ struct ShiftRight {
     return static_cast<T>(a >> by);
   }
 };
+// shf.l.wrap d, a, b, c: the upper half of b and a together, b above a, shifted
+// left by c modulo 32.
+struct FunnelShiftLeft {
+  uint32_t operator()(uint32_t a, uint32_t b, uint32_t by) const {
+    const uint64_t both = uint64_t{b} << 32 | a;
+    return static_cast<uint32_t>(both << (by & 31u) >> 32);
+  }
+};
 struct CountLeadingZeros {
   uint32_t operator()(uint32_t a) const { return std::countl_zero(a); }
 };
@@ -248,6 +256,8 @@ void AddIntegerOperations(OperationTable* table) {
   t["bfi.b32"] = {.execute = InsertBits, .widths = {4, 4, 4, 4, 4}};
   t["prmt.b32"] = {.execute = Ternary<uint32_t, Permute>,
                    .widths = {4, 4, 4, 4}};
+  t["shf.l.wrap.b32"] = {.execute = Ternary<uint32_t, FunnelShiftLeft>,
+                         .widths = {4, 4, 4, 4}};
   AddOfWidth<int16_t>(table);
   AddOfWidth<int32_t>(table);
   AddOfWidth<int64_t>(table);

@@ -157,9 +157,10 @@ TEST_F(PlanOfExample, OptFitsSixGibibytes) {
   // All values have room on the device, so what leaves it are, in each of four
   // micro batches, the gradients whose sums the host has. The values come back
   // once: gradients take their places in the last micro batch alone, while they
-  // stand beside them before.
+  // stand beside them before. A device sum is as long as the gradients of two
+  // micro batches.
   const int64_t values = 2 * (plan->host.gradients / 4);
-  EXPECT_GE(plan->d2h_bytes_per_step, 4 * values);
+  EXPECT_GE(plan->d2h_bytes_per_step, 2 * values);
   EXPECT_LE(plan->d2h_bytes_per_step, 8 * values);
   EXPECT_GE(plan->h2d_bytes_per_step, values);
   EXPECT_LE(plan->h2d_bytes_per_step, 2 * values);
