@@ -208,7 +208,7 @@ Json TypeJson(const TypeRates& type) {
           {"products", CurveJson(type.products, "mflop", 1e6, "gflops", 1e9)}};
 }
 
-// Of arrays that no cache holds.
+// Returns the rate of arrays that no cache holds.
 double MemoryGbps(const MeasuredRates& rates) {
   return Rounded(rates.arrays.points.back().units_per_s / 1e9);
 }

@@ -20,14 +20,15 @@ namespace castor::cli {
 
 // Each rate is the best of several.
 struct MeasuredRates {
-  // Of products of square matrices, a multiplication and an addition counted as
-  // two, and of causal attention's forward pass.
+  // Each type has the rates of products of square matrices, where a
+  // multiplication and an addition count as two operations, and of causal
+  // attention's forward pass.
   TypeRates fp32, fp16, bf16;
-  // That a sum of two arrays in fp32 reads and writes in the device's memory,
-  // by the bytes of all three.
+  // The bytes a second that a sum of two arrays in fp32 reads and writes in the
+  // device's memory, by the bytes of all three.
   RateBySize arrays;
-  // That AdamW's update of parameters in bf16 reads and writes in the host's
-  // memory.
+  // The bytes a second that AdamW's update of parameters in bf16 reads and
+  // writes in the host's memory.
   double update_bytes_per_s = 0;
   BusBandwidth copies;
 };

@@ -143,8 +143,8 @@ class Session {
     int64_t num_samples = 0;  // in which they were
     // How many of them the model says rightly; -1: it does not tell.
     int64_t num_correct = 0;
-    // Of a loss of several terms, each; `loss` is their sum then, and the
-    // numbers and figures here are the first one's.
+    // Where the loss has several terms, these are all of them. Then `loss` is
+    // their sum, and the numbers and figures here are the first one's.
     std::vector<LossTerm> terms = {};
 
     double perplexity() const;

@@ -52,7 +52,8 @@ class StepFigures {
   bool empty() const { return losses_.empty(); }
   // The loss of every step, in order.
   const std::vector<double>& losses() const { return losses_; }
-  // Of a loss of several terms, each one's of every step (StepReport::terms).
+  // Where the loss has several terms, each has a list of its means in all steps
+  // (StepReport::terms).
   const std::vector<std::vector<double>>& terms() const { return terms_; }
   // The latest; not while empty.
   const StepReport& last() const { return last_; }

@@ -22,7 +22,7 @@ constexpr DoubleRange kShare = {.min = 0, .max = 1, .min_open = true};
 // From 1 MB/s and 1 Mflop/s on, so that no time overflows.
 constexpr DoubleRange kGbps = {.min = 1e-3, .max = 1e9};
 constexpr DoubleRange kTeraflops = {.min = 1e-6, .max = 1e9};
-// Of a list of rates by size, in its units.
+// A list of rates by size has these sizes and rates, in its units.
 constexpr DoubleRange kSize = {.min = 1e-6, .max = 1e12};
 constexpr DoubleRange kRate = {.min = 1e-3, .max = 1e9};
 constexpr int64_t kMostBytes = int64_t{1} << 50;

@@ -63,7 +63,7 @@ struct HostSpec {
   double network_bytes_per_s = 0;  // that the machine receives from others
   // That an update on the host reads and writes; 0: not measured.
   double update_bytes_per_s = 0;
-  // Of the device that it emulates:
+  // What follows is about the device that the host emulates.
   double h2d_bytes_per_s = 0;
   double d2h_bytes_per_s = 0;
   RateBySize arrays;  // bytes that are read and written a second, by the bytes

@@ -193,8 +193,8 @@ struct StatesForTest {
     }
   }
 
-  // Of elements e and e + 32 of a tile the second one has the word of the first
-  // one, with its halves swapped.
+  // Element e + 32 of a tile has the word of element e, with its halves
+  // swapped.
   static uint32_t WordOf(RandomKey key, int64_t element) {
     const int64_t tile = element / 64, of_tile = element % 64;
     const uint32_t word =

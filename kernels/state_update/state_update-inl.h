@@ -372,7 +372,7 @@ class TilesUpdate {
   std::byte* const master_;
   const std::byte* old_master_;
   const std::byte* old_[kStates];
-  // Of a group's tiles.
+  // These hold the values of a group's tiles.
   HWY_ALIGN float g_[kGroup * kStateTile];
   HWY_ALIGN float p_[kGroup][kStateTile];
   HWY_ALIGN float states_[kGroup][kStates][kStateTile];

@@ -139,7 +139,7 @@ TEST(MaskedData, KeepsLabelsOfSequences) {
     words.targets[b * kLength] = two.word;
   }
   EXPECT_EQ(words, Fill(*Masked(5), 3, 4));
-  // Of the 20 targets of each of 64 samples one is its label's.
+  // One of the 20 targets of each of 64 samples is its label's.
   EXPECT_EQ(data->CountLabels()->labels, std::llround(64 * 199 * 0.15));
 }
 

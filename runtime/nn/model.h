@@ -24,7 +24,8 @@ class Model {
   // a token whose target is -100 is not labelled. Where nothing is trained it
   // may be [2], as ops::HeadLoss's is. Which operators run, with which sizes,
   // may depend on shapes and on engine.training() alone, never on values.
-  // Unimplemented: the model overrides Losses instead.
+  // A model whose loss has several terms overrides Losses instead; for it this
+  // returns Unimplemented.
   virtual absl::StatusOr<Tensor> Loss(Engine&, const Tensor& /*tokens*/,
                                       const Tensor& /*targets*/) {
     return absl::UnimplementedError("this model's loss has several terms");

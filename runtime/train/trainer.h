@@ -91,8 +91,8 @@ class Trainer final : public ObservedRun {
   // FailedPrecondition if the loss is not finite before any update, OutOfRange
   // if it is not later: the run has diverged. InvalidArgument: no token of the
   // batch is labelled; nothing has happened then, and another batch may follow.
-  // Nor has anything on one rank where `next` fails, whose status Step returns;
-  // of several ranks all fail then.
+  // Where `next` fails, Step returns its status: on one rank nothing has
+  // happened then, and of several ranks all fail.
   //
   // In fp16, and where the optimizer skips what is not finite, a step with such
   // a gradient changes nothing; its StepReport says so. The same holds for a

@@ -20,10 +20,10 @@ std::vector<Recipe> Contest::recipes() const {
 void Contest::Remember(double score, const Recipe& recipe) {
   constexpr size_t kFinalists = 6;
   // Recipes that differ in nothing that matters make the same plan.
-  const auto same =
-      std::find_if(finalists_.begin(), finalists_.end(),
-                   [&](const auto& known) { return known.first == score; });
-  if (same != finalists_.end()) return;
+  if (std::any_of(finalists_.begin(), finalists_.end(),
+                  [&](const auto& known) { return known.first == score; })) {
+    return;
+  }
   const auto worse =
       std::find_if(finalists_.begin(), finalists_.end(),
                    [&](const auto& known) { return score < known.first; });

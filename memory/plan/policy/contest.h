@@ -21,8 +21,6 @@ struct Recipe {
   // Copies after which gradient blocks are dropped; absent: there are none.
   std::optional<double> copies;
   Tuning tuning;
-
-  friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
 // Holds the best candidates so far, none of them slower than the cpu policy's.
