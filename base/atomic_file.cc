@@ -31,8 +31,8 @@ class StaleLocks {
   StaleLocks(const StaleLocks&) = delete;
   StaleLocks& operator=(const StaleLocks&) = delete;
 
-  // Whether nobody has the lock of the file at `path`, which is now ours. False
-  // also where that cannot be known, and where another file has taken the name
+  // Takes the lock of the file at `path`. Returns false if somebody else has
+  // it, if that cannot be known, or if another file has taken the name
   // meanwhile.
   absl::StatusOr<bool> Take(const std::string& path) {
     struct stat info;
@@ -180,7 +180,7 @@ absl::Status AtomicFile::Commit() {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, " is committed already"));
   }
-  // What was set aside in vain is given back.
+  // Room that was reserved in vain is given back.
   if (reserved_bytes_ > size_bytes_ && ftruncate(fd_, size_bytes_) != 0) {
     return Fail("end", errno);
   }

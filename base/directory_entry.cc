@@ -46,7 +46,7 @@ absl::Status Error(const char* what, absl::string_view path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-// Whether rename(2) refused because of what is in the place.
+// Returns true if rename(2) refused because of the entry in the place.
 bool IsInTheWay(int error) {
   return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY ||
          error == EEXIST;
@@ -89,7 +89,8 @@ absl::Status MakeMissing(const std::string& path,
   return SyncDirectory(ParentDirectory(path));
 }
 
-// What nobody can find any more by its name; a rest is a temporary like any.
+// Removes an entry that nobody can find by its name any more; what remains of
+// it after a failure is a temporary like any other.
 void RemoveRest(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);

@@ -106,7 +106,7 @@ TEST_F(DirectoryEntryTest, RestoresWhatWasPutAsideUnlessItIsReplaced) {
 TEST_F(DirectoryEntryTest, RemovesWhatIsThereOrNot) {
   EXPECT_TRUE(RemoveEntry(Path("none")).ok());
   EXPECT_FALSE(RemoveEntry("/proc/self/status").ok());
-  // What another process left half removed does not stop a second one.
+  // An entry that another process left half removed does not stop a second one.
   MakeDirectory("a", "x");
   MakeDirectory(TemporaryName("a", 0), "y");
   ASSERT_TRUE(RemoveEntry(Path("a")).ok());

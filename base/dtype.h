@@ -42,7 +42,7 @@ struct BFloat16 {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
     }
   }
-  // Exact.
+  // Converts exactly.
   constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }
@@ -77,8 +77,8 @@ struct Float16 {
     }
     bits = static_cast<uint16_t>(((u >> 16) & 0x8000u) | half);
   }
-  // Exact; a NaN becomes quiet. It has no branch, so that compilers vectorise a
-  // loop of it.
+  // Converts exactly; a NaN becomes quiet. It has no branch, so that compilers
+  // vectorise a loop of it.
   constexpr explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fffu;
     // All bits are set if it is subnormal.

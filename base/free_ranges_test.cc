@@ -125,7 +125,7 @@ RC_GTEST_PROP(FreeRanges, AgreeWithAListOfBytes, ()) {
       ranges.Give(offset, end - offset, when, MergeEqual);
       std::fill(bytes.begin() + offset, bytes.begin() + end, when);
     }
-    // What is free, and when.
+    // The free bytes, and the time of each.
     std::vector<std::optional<int>> seen(kBytes);
     for (const auto& [begin, range] : ranges) {
       RC_ASSERT(range.bytes > 0);

@@ -73,12 +73,12 @@ class JsonReader {
   void Require(absl::string_view key);
 
   void Bool(absl::string_view key, bool* out);
-  // 3 and 3.0 and 3e0 are integers; "3" and true are not.
+  // Reads an integer. 3, 3.0 and 3e0 are integers; "3" and true are not.
   void Int(absl::string_view key, int64_t* out, const IntRange& range = {});
   void Double(absl::string_view key, double* out,
               const DoubleRange& range = {});
   void String(absl::string_view key, std::string* out);
-  // One of `choices`; `index` gets its position.
+  // Reads one of `choices`; `index` gets its position.
   void Choice(absl::string_view key,
               absl::Span<const absl::string_view> choices, int* index);
   // Reads an integer of bytes, or a string as base/units.h's ParseBytes takes

@@ -19,7 +19,8 @@ namespace {
 // Nobody reads more, and documents may be hostile.
 constexpr size_t kMaxErrors = 50;
 
-// Whether `path` is `above`, or stands somewhere in the object or list at it.
+// Returns true if `path` is `above`, or stands somewhere in the object or list
+// at it.
 bool IsAtOrBelow(absl::string_view path, absl::string_view above) {
   if (above.empty() || path == above) return true;
   if (!absl::StartsWith(path, above)) return false;

@@ -135,7 +135,8 @@ TEST(JsonReport, ErrorsHaveNoLineFeed) {
               ElementsAre("fi le: \\x1b[2J\\n: unknown key", "fi le: a: b c"));
 }
 
-// What the message says of `key` at `object` after that it is unknown.
+// Returns the message's hint on `key` at `object`, after the words that it is
+// unknown.
 std::string HintOf(absl::string_view object, absl::string_view key,
                    absl::Span<const OtherName> names = {}) {
   JsonReport report("f", names);
@@ -226,9 +227,9 @@ TEST(Hints, OtherProgramsNames) {
                              {"memory.amp", "", "there is none"}};
   EXPECT_EQ(HintOf("", "epochs", names),
             "; here steps takes its place: a number of updates");
-  // What is known is no guess.
+  // A key in `names` has a known meaning, so its hint is no guess.
   EXPECT_EQ(HintOf("", "step", names), "; here seed takes its place");
-  // What a key is in one object it need not be in another.
+  // A key's meaning in one object need not be its meaning in another.
   EXPECT_EQ(HintOf("memory", "amp", names), "; there is none: leave it out");
   EXPECT_EQ(HintOf("", "amp", names).rfind("; the known ones are ", 0), 0u);
 }

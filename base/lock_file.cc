@@ -79,7 +79,7 @@ int64_t HolderOf(const struct stat& info) {
   return 0;
 }
 
-// Whether `process` is another user's, and that is known.
+// Returns true if `process` is known to be another user's.
 bool IsOfStranger(int64_t process) {
   struct stat info;
   return process > 0 &&

@@ -42,7 +42,7 @@ TEST_F(LockFileTest, IsHeldByOneAndSaysByWhom) {
   EXPECT_EQ(second.outcome, Outcome::kHeld);
   EXPECT_EQ(second.lock, nullptr);
   EXPECT_EQ(second.holder_text, "me");
-  // Where the system says whose a lock is.
+  // The process is known where the system tells whose a lock is.
   EXPECT_THAT(second.holder_process, AnyOf(0, getpid()));
   first.lock.reset();
   EXPECT_FALSE(std::filesystem::exists(path_));

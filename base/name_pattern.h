@@ -10,7 +10,8 @@
 
 namespace castor {
 
-// Cost: at most pattern.size() * name.size().
+// Returns true if the pattern matches. Cost: at most pattern.size() *
+// name.size().
 constexpr bool MatchesPattern(absl::string_view pattern,
                               absl::string_view name) {
   size_t p = 0, n = 0;

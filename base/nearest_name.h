@@ -1,4 +1,4 @@
-// Finds what a person meant by a name that is not in a list.
+// Suggests the name that a person probably meant by one that is not in a list.
 #ifndef CASTOR_BASE_NEAREST_NAME_H_
 #define CASTOR_BASE_NEAREST_NAME_H_
 
@@ -9,13 +9,14 @@
 
 namespace castor {
 
-// The name in lower case without spaces, hyphens and underscores: two names
-// that are equal so are one name.
+// Returns the name in lower case without spaces, hyphens and underscores. Two
+// names count as one if their plain names are equal.
 std::string PlainName(absl::string_view name);
 
-// The message for a `name` that is none of `names`, which must not be empty:
-// what is unknown ("GPU"), the nearest name (one that begins with it, or else
-// the one with the fewest other letters), and all of them.
+// Returns the message for a `name` that is none of `names`, which must not be
+// empty. It says that this `what` ("GPU") is unknown, and gives the nearest
+// name (one that begins with it, or else the one with the fewest other letters)
+// and all of them.
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         const std::vector<std::string>& names);
 

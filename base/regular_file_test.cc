@@ -21,7 +21,7 @@ absl::Status StatusOf(const std::string& path) {
   return file.status();
 }
 
-// What is there and no file is never said not to be there.
+// An entry that is no file is never reported as missing.
 TEST(OpenRegularFile, SaysWhatIsThere) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/x";

@@ -28,8 +28,9 @@
 
 namespace castor {
 
-// How many of the `usual` cases of a test run here. A sanitizer makes each take
-// ten to twenty times as long, and what it looks for is in each of them.
+// Returns how many of the `usual` cases of a test run here. A sanitizer makes
+// each take ten to twenty times as long, and a fault that it looks for shows in
+// each of them.
 constexpr int SanitizedCases(int usual) {
   return CASTOR_ADDRESS_SANITIZER || CASTOR_THREAD_SANITIZER ? (usual + 3) / 4
                                                              : usual;

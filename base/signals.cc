@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-// What a signal handler may touch.
+// The state that signal handlers use.
 std::atomic<int> stop_signal{0};
 std::atomic<int> sigterm_event{-1};
 std::atomic<bool> sigterm_came{false};
@@ -37,8 +37,8 @@ bool IsIgnored(int signal) {
          present.sa_handler == SIG_IGN;
 }
 
-// Those that may be ignored at the start, as bits. No constructor sets it: it
-// is written before any has run.
+// The signals that were ignored at the start, as bits. No constructor sets it:
+// it is written before any has run.
 uint64_t ignored_at_start = 0;
 
 uint64_t Bit(int signal) { return uint64_t{1} << signal; }

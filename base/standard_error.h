@@ -1,7 +1,7 @@
-// What a process says of itself on standard error: a line for each error and
-// each note, as text for people or as JSON for machines (docs/json.md).
-// Everything that is not a progress bar is said through this file, so that the
-// form is chosen once.
+// A process's messages on standard error: a line for each error and each note,
+// as text for people or as JSON for machines (docs/json.md). Everything that is
+// not a progress bar is said through this file, so that the form is chosen
+// once.
 //
 // Threads: any, at once; each call writes its line in one piece.
 #ifndef CASTOR_BASE_STANDARD_ERROR_H_
@@ -14,7 +14,7 @@
 
 namespace castor {
 
-// From now on each line is a JSON object. Called before other threads start.
+// Makes each line a JSON object from now on. Called before other threads start.
 void WriteErrorsAsJson();
 bool ErrorsAreJson();
 
@@ -25,14 +25,14 @@ bool ErrorsAreJson();
 void TellError(absl::string_view program, const absl::Status& status,
                int exit_status);
 
-// Says what is worth knowing and ends nothing: "PROGRAM: MESSAGE", or an object
-// with `level` ("note"), `program` and `message`.
+// Says something that is worth knowing and ends nothing: "PROGRAM: MESSAGE", or
+// an object with `level` ("note"), `program` and `message`.
 void TellNote(absl::string_view program, absl::string_view message);
 
-// The line of an error of "castor", for the moment in which no memory can be
-// had: it goes into `buffer`, shortened to its `size` bytes, and ends with a
-// line feed. `code` has no characters that JSON escapes; those of `message`
-// become spaces.
+// Writes the line of an error of "castor" into `buffer`, for the moment in
+// which no memory can be had. The line is shortened to the buffer's `size`
+// bytes and ends with a line feed. `code` has no characters that JSON escapes;
+// those of `message` become spaces.
 void FormatErrorWithoutMemory(const char* message, const char* code,
                               int exit_status, char* buffer, size_t size);
 

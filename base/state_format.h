@@ -6,8 +6,7 @@
 //
 //   fp32, bf16   | value 0 | value 1 | ...
 //   split        | nearest bf16 0 | nearest bf16 1 | ... | rest 0 | rest 1 ...
-//   8 bits       | code 0 | code 1 | ... | scale of tile 0 (fp32) | scale of
-//   tile 1 ...
+//   8 bits       | code 0 | code 1 | ... | scale of tile 0 (fp32) | scale 1 ...
 //
 // A split value is a number with 16 bits of mantissa: the bf16 that is nearest
 // to it (of two the larger magnitude), and 8 bits more, which say in 128ths of
@@ -28,9 +27,9 @@
 //
 // An update rounds stochastically: a value between two neighbours becomes
 // either, with the probability that makes it right in the mean, so that changes
-// smaller than a step are not lost. Only of unsigned values none but 0 becomes
-// 0, since divisors are formed of them. Every value that a code stands for is
-// exact in fp32, and rounded to nearest it becomes the same code again:
+// smaller than a step are not lost. Among unsigned values, however, only 0
+// becomes 0, since divisors are formed of them. Every value that a code stands
+// for is exact in fp32, and rounding it to nearest gives the same code again:
 // checkpoints hold fp32.
 #ifndef CASTOR_BASE_STATE_FORMAT_H_
 #define CASTOR_BASE_STATE_FORMAT_H_
@@ -60,7 +59,7 @@ constexpr bool IsEightBits(StateFormat format) {
   return format == StateFormat::kSigned8 || format == StateFormat::kUnsigned8;
 }
 
-// Bytes of an element in an array's first part.
+// Returns the bytes of an element in an array's first part.
 constexpr int64_t ElementBytes(StateFormat format) {
   return format == StateFormat::kFloat32 ? 4
          : format == StateFormat::kBFloat16 || format == StateFormat::kSplit
@@ -68,8 +67,8 @@ constexpr int64_t ElementBytes(StateFormat format) {
              : 1;
 }
 
-// Bytes of the second part, of the first so many elements: in 8 bits whole
-// tiles.
+// Returns the bytes of the second part that belong to the first `elements`
+// elements: in 8 bits, whole tiles.
 constexpr int64_t SecondBytes(StateFormat format, int64_t elements) {
   return format == StateFormat::kSplit ? elements
          : IsEightBits(format)
@@ -77,23 +76,24 @@ constexpr int64_t SecondBytes(StateFormat format, int64_t elements) {
              : 0;
 }
 
-// Bytes of an array of so many elements, a multiple of kStateTile.
+// Returns the bytes of an array of `elements` elements, a multiple of
+// kStateTile.
 constexpr int64_t StateBytes(StateFormat format, int64_t elements) {
   return elements * ElementBytes(format) + SecondBytes(format, elements);
 }
 
-// What decides between neighbours is added to the bits of a magnitude, of which
-// the upper 12 are kept: 20 random bits, or this.
+// Rounding adds to the bits of a magnitude, of which the upper 12 are kept, a
+// number that decides between neighbours: 20 random bits, or this constant.
 inline constexpr uint32_t kToNearest = 0x80000u;
 
-// Where, in an array of codes of `elements` elements, the scale of the tile of
-// `element` lies, in bytes from the array's begin.
+// Returns the offset, in bytes from the begin of an array of codes of
+// `elements` elements, of the scale of `element`'s tile.
 constexpr int64_t ScaleOffset(int64_t elements, int64_t element) {
   return elements + element / kStateTile * static_cast<int64_t>(sizeof(float));
 }
 
 // A tile with codes of 8 bits has these factors: magnitudes are multiplied by
-// `to_code` before they become codes, and what codes stand for by `of_code`.
+// `to_code` before they become codes, and the values of codes by `of_code`.
 struct TileScale {
   float scale = 0;
   float to_code = 0;  // exact: powers of two
@@ -107,12 +107,13 @@ constexpr uint32_t MagnitudeBits(float value, uint32_t add) {
 constexpr float ScaleOfTile(uint32_t most) {
   constexpr uint32_t kExponent = 0x7f800000u;
   constexpr uint32_t kLeast = uint32_t{127 - 90} << 23;
-  // What is not finite stays so.
+  // A value that is not finite stays so.
   if (most >= kExponent) return std::bit_cast<float>(most);
   const uint32_t exponent = most & kExponent;
   return std::bit_cast<float>(exponent < kLeast ? kLeast : exponent);
 }
-// What the tile's largest values are near to when they become codes.
+// Returns the number near which the tile's largest values lie when they become
+// codes.
 constexpr float CodeRange(StateFormat format) {
   return format == StateFormat::kSigned8 ? 0x1p15f : 0x1p31f;
 }
@@ -127,16 +128,16 @@ constexpr uint32_t MostCode(StateFormat format) {
   return format == StateFormat::kSigned8 ? 127 : 255;
 }
 
-// The code of `y`, a magnitude times TileScale::to_code.
+// Returns the code of `y`, a magnitude times TileScale::to_code.
 constexpr uint32_t CodeOf(float y, uint32_t add, uint32_t most) {
   const bool small = y < 2.0f;
-  // The sign is that of what is no number, if any.
+  // A NaN may have a sign, which is dropped.
   const uint32_t bits =
       std::bit_cast<uint32_t>(small ? y + 2.0f : y) & 0x7fffffffu;
   const uint32_t code = ((bits + add) >> 20) - (small ? 1024u : 1016u);
   return code < most ? code : most;
 }
-// What CodeOf was given, rounded: exact.
+// Returns the rounded magnitude that a code of CodeOf stands for, exactly.
 constexpr float ValueOf(uint32_t code) {
   const bool small = code < 8;
   const float value =
@@ -144,7 +145,7 @@ constexpr float ValueOf(uint32_t code) {
   return small ? value - 2.0f : value;
 }
 
-// The byte of a value of the format; `add` as for CodeOf.
+// Returns the byte of a value of the format; `add` as for CodeOf.
 constexpr uint8_t EncodeByte(StateFormat format, const TileScale& scale,
                              float value, uint32_t add) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -165,7 +166,7 @@ constexpr float DecodeByte(StateFormat format, const TileScale& scale,
   return (byte & 128u) != 0 ? -magnitude : magnitude;
 }
 
-// `value` in bf16, rounded up or down with 16 random bits.
+// Returns `value` in bf16, rounded up or down with 16 random bits.
 constexpr BFloat16 RoundStochastically(float value, uint32_t random16) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   BFloat16 rounded;
@@ -199,14 +200,14 @@ constexpr float Join(SplitFloat split) {
                               (static_cast<uint32_t>(split.rest) << 8));
 }
 
-// These work on elements [begin, end) of arrays of `size` elements, where begin
-// is a multiple of kStateTile. The elements of the last tile that are at or
-// behind `end` are padding: Encode and Clear may make them 0.
+// These functions work on elements [begin, end) of arrays of `size` elements,
+// where begin is a multiple of kStateTile. The elements of the last tile that
+// are at or behind `end` are padding: Encode and Clear may make them 0.
 //
-// As fp32, exact.
+// Decodes states to fp32, exactly.
 void DecodeStates(StateFormat format, const std::byte* states, int64_t size,
                   int64_t begin, int64_t end, float* values);
-// To nearest.
+// Encodes values, rounding to nearest.
 void EncodeStates(StateFormat format, const float* values, std::byte* states,
                   int64_t size, int64_t begin, int64_t end);
 void CopyStates(StateFormat format, const std::byte* from, std::byte* to,

@@ -232,7 +232,8 @@ TEST(StateFormat, StochasticRoundingIsRightInTheMean) {
       ASSERT_LE(most - least, 1);
       const double step =
           DecodeByte(format, scale, most) - DecodeByte(format, scale, least);
-      // What is far below the least value is 0 or, unsigned, never so.
+      // A value far below the least one becomes 0, but never in the unsigned
+      // format.
       if (value < DecodeByte(format, scale, 1)) {
         EXPECT_EQ(least, format == StateFormat::kSigned8 ? 0 : 1);
         if (format == StateFormat::kUnsigned8) continue;

@@ -7,12 +7,13 @@
 //       [--bus BYTES_PER_S] [--foreseen-only | --programs FOLDER]
 //
 // Budgets are a fifth and half of the way from the smallest to everything. With
-// --foreseen-only no step is run: bytes and time are what the plan foresees
+// --foreseen-only no step is run: bytes and time are the forecast of the plan
 // that is made before the first one, from estimated durations.
 //
 // With --programs it is the same at more budgets, and for each a program is
-// written whose least is what any plan moves: FOLDER/plans.tsv says which, for
-// accumulation_bound.py, which solves them and prints the table.
+// written whose minimum is a bound of what any plan moves: FOLDER/plans.tsv
+// says which, for accumulation_bound.py, which solves them and prints the
+// table.
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -1,8 +1,9 @@
-// For how many plans addresses are found within the budget, at 21 budgets from
-// the smallest to everything, and how long that takes: processor time of one
-// thread. With --run, how much steps move blocks, and how long they wait, in
-// the steady state, without planned addresses and with them. In some cases all
-// blocks' activations may go to the host; --offloaded takes these alone.
+// Measures for how many plans addresses are found within the budget, at 21
+// budgets from the smallest to everything, and how long that takes: processor
+// time of one thread. With --run it measures how much steps move blocks, and
+// how long they wait, in the steady state, without planned addresses and with
+// them. In some cases all blocks' activations may go to the host; --offloaded
+// takes these alone.
 //
 //   bazel run -c opt //benchmarks:addresses -- [--run] [--offloaded]
 #include "memory/plan/addresses/addresses.h"
@@ -62,7 +63,7 @@ void PrintCase(const Case& c) {
                             : "blocks kept");
 }
 
-// Whether activations come back from the host.
+// Returns true if activations come back from the host.
 bool Returns(const Plan& plan, const StepTrace& trace) {
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {

@@ -1,4 +1,4 @@
-// What the arena itself costs an operator.
+// Measures what the arena itself costs an operator.
 //
 //   bazel run -c opt //benchmarks:arena_bench -- --benchmark_repetitions=9
 #include <benchmark/benchmark.h>

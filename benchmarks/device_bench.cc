@@ -1,5 +1,5 @@
-// What the host device itself costs: per piece of work, per wait, per loop, and
-// how fast its copies are.
+// Measures what the host device itself costs per piece of work, per wait and
+// per loop, and how fast its copies are.
 //
 //   bazel run -c opt //benchmarks:device_bench -- --benchmark_repetitions=9
 //

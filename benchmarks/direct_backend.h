@@ -1,7 +1,7 @@
 // The kernels with the memory manager out of the way: operators run at once on
 // plain host allocations, parameters and optimizer states lie in plain vectors.
-// What a step costs here is what it costs to compute; the difference to the
-// device backend, with everything resident, is the manager's.
+// A step's time here is that of its computation; the device backend's time
+// beyond it, with everything resident, is the manager's.
 #ifndef CASTOR_BENCHMARKS_DIRECT_BACKEND_H_
 #define CASTOR_BENCHMARKS_DIRECT_BACKEND_H_
 

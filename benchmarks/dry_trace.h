@@ -10,9 +10,9 @@
 
 namespace castor {
 
-// What the dry pass foresees of a training step with clipping, durations being
-// estimates, and of what each block could keep. `remade`: no block keeps its
-// activations.
+// Returns the dry pass's trace of a training step with clipping, whose
+// durations are estimates, and of what each block could keep. `remade`: no
+// block keeps its activations.
 StepTrace DryTrace(const SyntheticRun& run, int64_t micro_batches, DType dtype,
                    bool remade);
 

@@ -1,13 +1,13 @@
-// What the CUDA device costs the host: per operator, and per wait across
-// streams.
+// Measures what the CUDA device costs the host per operator, and per wait
+// across streams.
 //
 //   bazel run -c opt //benchmarks:gpu_bench -- --benchmark_repetitions=9
 //
 // An operator here is a fill of 16 bytes: a launch like any other. `per_op` is
 // the whole way: queueing, launching, one event, the end. `push` is what the
-// trainer's thread pays of it. Goal: at most 5 us per operator. And how many
-// launches a driver takes before it holds the thread that makes them. Without a
-// GPU the program says so.
+// trainer's thread pays of it. Goal: at most 5 us per operator. It also shows
+// how many launches a driver takes before it holds the thread that makes them.
+// Without a GPU the program says so.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void BM_OperatorInAStep(benchmark::State& state) {
 }
 BENCHMARK(BM_OperatorInAStep)->UseRealTime();
 
-// Each waits for the other stream's last: the worst case.
+// Each operator waits for the other stream's last one: the worst case.
 void BM_StreamsThatWaitForEachOther(benchmark::State& state) {
   constexpr int kPairs = 2048;
   auto device = MakeDevice();
@@ -98,17 +98,18 @@ int64_t NowNs() {
       .count();
 }
 
-// Queues a fill of 16 bytes; how long the call took.
+// Queues a fill of 16 bytes. Returns how long the call took.
 int64_t TimeFill(cuda::Api::Stream stream, void* to) {
   const int64_t start_ns = NowNs();
   CASTOR_CHECK(api->Fill(to, 0, 16, stream).ok());
   return NowNs() - start_ns;
 }
 
-// Whether the driver holds a thread that queues so many launches behind work
-// that lasts, and with it the calls of another thread for another stream: what
-// device/cuda/queue_room.h keeps below. `launch` and `other` are the longest
-// calls of the two threads, some microseconds unless somebody was held.
+// Shows whether the driver holds a thread that queues so many launches behind
+// work that lasts, and with it the calls of another thread for another stream.
+// device/cuda/queue_room.h keeps the launches below that number. `launch` and
+// `other` are the longest calls of the two threads, some microseconds unless
+// one was held.
 void BM_LaunchesBehindALongKernel(benchmark::State& state) {
   // One block of threads moves these bytes, in some milliseconds.
   constexpr int64_t kBytes = int64_t{64} << 20;

@@ -114,7 +114,7 @@ class Operands {
   std::vector<void*> blocks_;
 };
 
-// What a row queues, and what that computes and moves.
+// The work that a row queues, and the operations and bytes of that work.
 struct Row {
   std::function<absl::Status(const ExecContext&)> run;
   double flops = 0;

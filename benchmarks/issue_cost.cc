@@ -1,6 +1,6 @@
-// What a step costs the thread that issues it: its processor time per operator,
-// with everything resident and with chunks on the move. Goal: at most 5 us.
-// (What the device adds is device_bench's and gpu_bench's `push`.)
+// Measures what a step costs the thread that issues it: its processor time per
+// operator, with everything resident and with chunks on the move. Goal: at most
+// 5 us. (The `push` of device_bench and gpu_bench is what the device adds.)
 //
 //   bazel run -c opt //benchmarks:issue_cost -- [STEPS]
 #include <time.h>

@@ -196,8 +196,8 @@ void LinearBound::Builder::AddDeviceGaps() {
   const UseIndex index(trace_, DeviceSides());
   for (int64_t c = 0; c < chunks_; ++c) {
     if (side(c) < 0) continue;
-    // What is left after a write is copied back once until the next one, that
-    // of the next step after the last one here.
+    // A payload that was written is copied back once until the next write;
+    // after the last write that is the first one of the next step.
     std::vector<int64_t> stays, before_first_write;
     bool wrote = false;
     for (const Use& use : index.uses(c)) {

@@ -1,14 +1,14 @@
-// The linear relaxation of all that a plan decides: the step can be no shorter
-// than what it says.
+// The linear relaxation of all that a plan decides: no plan's step can be
+// shorter than its solution.
 //
 // A plan chooses for each chunk a side, for each gap whether the payload stays,
 // for each micro batch whether gradients get a block of their own, and for each
 // sum a side, within the device bytes of every moment. Here each of these may
 // be chosen in part, and the step is as long as the busiest resource works.
-// What a solver finds at the least is a bound for every plan; with the
-// variables in whole numbers it is one, too, and the difference says how much
-// of a plan's excess is due to the relaxation. research/tight_bound.h adds what
-// follows from the order of what a step does.
+// The minimum that a solver finds is a bound for every plan; with the variables
+// in whole numbers it is one, too, and the difference says how much of a plan's
+// excess is due to the relaxation. research/tight_bound.h adds what follows
+// from the order of a step's work.
 //
 // The same choices within the same room bound the bytes that cross the bus, the
 // step's time being left free.
@@ -25,13 +25,13 @@
 
 namespace castor {
 
-// What is to be made least.
+// The quantity to be minimised.
 enum class Objective {
   kStepMs,    // the step's length
-  kMovedMib,  // what crosses the bus, both ways together
+  kMovedMib,  // MiB that cross the bus, both ways together
 };
 
-// The program of a training step, and what a plan chooses as a point of it.
+// The program of a training step, and a plan's choices as a point of it.
 class LinearBound {
  public:
   // `request` outlives it.
@@ -41,8 +41,8 @@ class LinearBound {
   LinearBound& operator=(const LinearBound&) = delete;
   virtual ~LinearBound() = default;
 
-  // Its variable 0 is the objective; of kMovedMib 1 and 2 are what goes to the
-  // device and from it, of which 0 is the sum.
+  // Its variable 0 is the objective; for kMovedMib, variables 1 and 2 are the
+  // MiB that go to the device and from it, and 0 is their sum.
   const LinearProgram& program() const { return program_; }
   // `cost`: of the plan, each of whose steps is like the one before. `value`:
   // the plan's, of the objective.
@@ -68,9 +68,9 @@ class LinearBound {
     int64_t variable = 0;
     std::vector<int64_t> stays;
   };
-  // A sum of variables, by what changes from the one before it: the MiB that
-  // are held from a moment on or that a direction of the bus moves, or the ms
-  // that a resource works by then.
+  // A sum of variables, given by the changes from the sum before it: the MiB
+  // that are held from a moment on or that a direction of the bus moves, or the
+  // ms that a resource works by then.
   struct Held {
     int64_t variable = 0;
     int64_t before = 0;  // its variable, or -1
@@ -83,17 +83,17 @@ class LinearBound {
   virtual void SetMore(const Plan& plan, const PlanCost& cost,
                        std::vector<double>* point) const {}
 
-  // Moments count on around the step's end here.
+  // A moment after the step's end is one of the next step.
   bool Uses(int64_t moment, int64_t chunk) const;
-  // Whether an operator of the model runs there that does not use the chunk and
-  // leaves no room for it.
+  // Returns true if an operator of the model runs there that does not use the
+  // chunk and leaves no room for it.
   bool LacksRoom(int64_t moment, int64_t chunk) const;
   // The last such operator in (from, to), or -1.
   int64_t LastWithoutRoom(int64_t chunk, int64_t from, int64_t to) const;
 
   const PlanRequest& request_;
   LinearProgram program_;
-  // By moment, the MiB that are left beside what must be there.
+  // By moment, the MiB that are left beside the bytes that must be there.
   std::vector<double> room_mib_;
   std::vector<int64_t> on_device_;  // variables by chunk, or -1
   std::vector<int64_t> summed_;
@@ -101,7 +101,7 @@ class LinearBound {
   std::vector<Block> blocks_;
   std::vector<CopyBack> copies_back_;
   std::vector<Held> held_;
-  std::vector<int64_t> held_at_;  // variables of what is held, by moment
+  std::vector<int64_t> held_at_;  // variables for the held MiB, by moment
 };
 
 }  // namespace castor

@@ -1,4 +1,4 @@
-// What a plan chooses, as a point of its step's program.
+// Makes a plan's choices a point of its step's program.
 #include <algorithm>
 
 #include "benchmarks/linear_bound.h"

@@ -19,8 +19,8 @@ TEST(LinearBound, HasEveryPlanForAPoint) {
   ExpectEveryPlanIsAPointOf<LinearBound>();
 }
 
-// The same with the bytes that a plan moves, and not with fewer: what goes to
-// the device is counted to the byte, and what comes from it but for gradients
+// The same holds for the bytes that a plan moves, and not for fewer: bytes to
+// the device are counted exactly, and so are those from it, except gradients
 // that leave half written in a micro batch that is not the last.
 TEST(LinearBound, HasEveryPlanForAPointWithItsBytes) {
   int64_t points = 0, exact = 0;

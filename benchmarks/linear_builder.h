@@ -1,6 +1,6 @@
-// Builds a step's program (linear_bound.h): what a plan chooses, what each
-// resource works for that and what is held at each moment. A tighter bound adds
-// its rows by the same means (research/turns.h).
+// Builds a step's program (linear_bound.h): the choices of a plan, the work of
+// each resource for them and the bytes that are held at each moment. A tighter
+// bound adds its rows by the same means (research/turns.h).
 #ifndef CASTOR_BENCHMARKS_LINEAR_BUILDER_H_
 #define CASTOR_BENCHMARKS_LINEAR_BUILDER_H_
 
@@ -39,7 +39,7 @@ class LinearBound::Builder {
  protected:
   using Row = LinearProgram::Row;
 
-  // What a variable holds over [from, to).
+  // The MiB that a variable holds over [from, to).
   struct HeldOver {
     int64_t variable = 0;
     double mib = 0;
@@ -59,14 +59,14 @@ class LinearBound::Builder {
   bool sharded() const { return request_.world_size > 1; }
   const ChunkInfo& chunk(int64_t c) const { return trace_.chunks[c]; }
 
-  // A resource works for `ms` per unit of a variable, or of 1 without. Of the
-  // two directions of the bus it is MiB instead where these are counted.
+  // A resource works for `ms` per unit of a variable, or always. For the two
+  // directions of the bus it is MiB instead where these are counted.
   static void Work(Row& row, int64_t variable, double ms) {
     if (variable >= 0) row.terms.push_back({variable, ms});
   }
   static void Always(Row& row, double ms) { row.at_most -= ms; }
-  // For the part of a chunk that is on the host's side, its sum there if
-  // `and_sum`.
+  // Adds work for the part of a chunk that is on the host's side, with its sum
+  // there if `and_sum`.
   void OnHost(Row& row, int64_t c, double ms, bool and_sum) {
     Always(row, ms);
     Work(row, side(c), -ms);
@@ -92,18 +92,19 @@ class LinearBound::Builder {
                       request_.bus.network_bytes_per_s);
   }
 
-  // What a variable holds over [from, to), around the step's end too.
+  // Adds the bytes that a variable holds over [from, to), around the step's end
+  // too.
   void Hold(int64_t variable, int64_t bytes, int64_t from, int64_t to);
 
   void AddSides();
-  // What ranks put back for the next micro batch they gather, unless gradients
-  // have a block.
+  // Ranks gather the payloads that they put back for the next micro batch,
+  // unless gradients have a block of their own.
   void AddDeviceBlocks();
   int64_t AddStay(const Gap& gap, Side on);
   void AddHostGaps();
-  // Gradients in the payload's place that leave before the last of them is
-  // written are copied back then, too, beside the copy to their reduce; so are
-  // activations that leave.
+  // Adds further copies: gradients in the payload's place that leave before the
+  // last of them is written are copied back then, too, beside the copy to their
+  // reduce; so are activations that leave.
   void AddOtherCopiesBack(const UseIndex& index, int64_t c,
                           const std::vector<int64_t>& reduces,
                           const std::vector<int64_t>& stay_in);
@@ -111,12 +112,12 @@ class LinearBound::Builder {
   void AddDeviceGaps();
   void AddCopyBack(int64_t c, std::vector<int64_t> stays);
   void AddOperators();
-  // What does not fit as a whole is not held in part, either.
+  // A chunk that does not fit as a whole is not held in part, either.
   void LeaveOutWhatIsTooLarge();
-  // At each moment what is held is at most what is left. Rows have the changes
-  // alone, with a variable for what is held.
+  // At each moment the MiB that are held are at most those that are left. Rows
+  // have the changes alone, with a variable for the MiB that are held.
   void AddRoom();
-  // What crosses the bus, each way and both.
+  // Adds the MiB that cross the bus, each way and both.
   void AddMoved();
   // The step is no shorter than a resource works.
   void AddWork(Row row) {

@@ -9,12 +9,12 @@
 
 namespace castor {
 
-// Variables are at least 0; each row's sum is at most its bound. Variable 0
-// is to be made least.
+// Variables are at least 0; each row's sum is at most its bound. Variable 0 is
+// to be minimised.
 struct LinearProgram {
   struct Variable {
     double at_most = 1;
-    bool whole = true;  // but in the relaxation
+    bool whole = true;  // except in the relaxation
   };
   struct Row {
     std::vector<std::pair<int64_t, double>> terms;  // variable, factor
@@ -23,10 +23,10 @@ struct LinearProgram {
   std::vector<Variable> variables;
   std::vector<Row> rows;
 
-  // By how much, relative to the largest term, a row or a bound is exceeded at
-  // most.
+  // Returns by how much a row or a bound is exceeded at most, relative to the
+  // largest term.
   double Excess(const std::vector<double>& point) const;
-  // In the free MPS format.
+  // Returns the program in the free MPS format.
   std::string ToMps() const;
 };
 

@@ -14,7 +14,7 @@ inline constexpr double kMib = 1 << 20;
 inline double Mib(int64_t bytes) { return static_cast<double>(bytes) / kMib; }
 inline double Ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-// How long one copy or exchange takes, in ms.
+// Returns how long one copy or exchange takes, in ms.
 inline double TransferMs(const BusModel& bus, int64_t bytes,
                          double bytes_per_s) {
   return Ms(bus.latency_ns) + 1e3 * static_cast<double>(bytes) / bytes_per_s;

@@ -1,6 +1,6 @@
-// What the memory manager costs when everything is resident: the same training
-// steps through the device backend (policy cuda, no budget) and through plain
-// allocations, in turns. Goal: at most 2 % of the step.
+// Measures what the memory manager costs when everything is resident: the same
+// training steps through the device backend (policy cuda, no budget) and
+// through plain allocations, in turns. Goal: at most 2 % of the step.
 //
 //   bazel run -c opt //benchmarks:manager_overhead -- [ROUNDS [THREADS]]
 #include <algorithm>

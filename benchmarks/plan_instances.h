@@ -16,7 +16,7 @@ namespace castor {
 // The program that bounds all plans for a request.
 using ProgramOf = std::function<LinearProgram(const PlanRequest& request)>;
 
-// The policies of the product that keep not all payloads on the device.
+// The policies of the product that do not keep all payloads on the device.
 std::vector<const PlacementPolicy*> PoliciesThatMove();
 
 // A program's main: FOLDER [--budgets smallest,two,10,50,90] [--only NAME].

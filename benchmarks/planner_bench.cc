@@ -1,5 +1,6 @@
-// How good plans are and how long they take: GPT-2 shapes over budgets, against
-// a step without a memory limit and against the bytes no plan can do without.
+// Measures how good plans are and how long they take: GPT-2 shapes over
+// budgets, against a step without a memory limit and against the bytes no plan
+// can do without.
 //
 //   bazel run -c opt //benchmarks:planner_bench
 #include <algorithm>

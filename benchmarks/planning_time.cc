@@ -1,7 +1,7 @@
-// How long a plan takes: processor time of one thread for GPT-2 shapes of about
-// 1,000, 10,000 and 100,000 operators, at three budgets; and what it takes more
-// where gradients are clipped and updates may run before their norm is known.
-// Goal: at most a second for 100,000 operators.
+// Measures how long a plan takes: processor time of one thread for GPT-2 shapes
+// of about 1,000, 10,000 and 100,000 operators, at three budgets; and what it
+// takes more where gradients are clipped and updates may run before their norm
+// is known. Goal: at most a second for 100,000 operators.
 //
 // Then for small models in many chunks, whose steps are over in milliseconds:
 // how many of these steps a plan takes, or the choice of which blocks keep

@@ -1,4 +1,4 @@
-// Plans of all policies for arbitrary steps, for tests of what holds of any
+// Plans of all policies for arbitrary steps, for tests of properties of any
 // plan.
 #ifndef CASTOR_BENCHMARKS_RANDOM_PLANS_H_
 #define CASTOR_BENCHMARKS_RANDOM_PLANS_H_
@@ -54,8 +54,9 @@ inline double StepMs(const PlanCost& cost) {
   return static_cast<double>(cost.step_ns) * 1e-6;
 }
 
-// Every plan is a point of a bound's program with its simulated step for the
-// objective, so that the program's least is a bound for all of them.
+// Checks that every plan is a point of a bound's program with its simulated
+// step for the objective, so that the program's minimum is a bound for all of
+// them.
 template <class Bound>
 void ExpectEveryPlanIsAPointOf() {
   int64_t points = 0, unsettled = 0;

@@ -1,5 +1,5 @@
-// What several ranks cost: run by benchmarks/ranks.sh, which starts it alone
-// and under mpirun in turns.
+// Measures what several ranks cost. benchmarks/ranks.sh runs it, alone and
+// under mpirun in turns.
 //
 //   ranks_bench step [--bf16] [--steps N] [--accumulation N] [--width N]
 //                    [--layers N] [--policy cuda|cpu|auto]

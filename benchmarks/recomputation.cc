@@ -8,9 +8,9 @@
 // The bus is set so that the transfers of a step at the smallest budget take,
 // in the busier direction, half of the unlimited run's step. Goals: "auto" is
 // never slower than the better of the other two, runs wherever "block" does,
-// and is faster than both where both wait. What a plan foresees is of the plan
-// in force at the end. With --foreseen-only nothing is measured: the plans of
-// the dry pass, from estimated durations.
+// and is faster than both where both wait. Forecasts are those of the plan in
+// force at the end. With --foreseen-only nothing is measured: the plans of the
+// dry pass, from estimated durations.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 
 namespace castor {
 
-// The time of a clock that never goes back.
+// Returns the time of a clock that never goes back.
 inline double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())

@@ -1,6 +1,7 @@
-// What updates gain that run on the host before the gradients' norm is known,
-// where the host's updates take long beside a short backward: a step with them
-// over one without, by turns, where nothing is clipped and where all steps are.
+// Measures what updates gain that run on the host before the gradients' norm is
+// known, where the host's updates take long beside a short backward: a step
+// with them over one without, by turns, where nothing is clipped and where all
+// steps are.
 //
 //   bazel run -c opt //benchmarks:speculation -- [--bf16] [--layers N]
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--rounds N]
@@ -49,7 +50,7 @@ struct Flags {
   SyntheticRun run = {6, 512, 256, 1, 16};
 };
 
-// How long each piece of work takes, of a paced device.
+// The time of each piece of work on a paced device.
 constexpr int64_t kOperatorNs = 2'000'000;
 constexpr int64_t kReduceNs = 1'000'000;
 constexpr int64_t kUpdateNs = 20'000'000;

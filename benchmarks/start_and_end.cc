@@ -1,5 +1,5 @@
-// How long the values of a model take to come and go around its steps: filling
-// parameters and optimizer states, and the SHA-256 of all parameters.
+// Measures how long the values of a model take to come and go around its steps:
+// filling parameters and optimizer states, and the SHA-256 of all parameters.
 //
 //   bazel run -c opt //benchmarks:start_and_end -- [--rounds N]
 //       [--layers N] [--width N] [--vocabulary N] [--bf16]

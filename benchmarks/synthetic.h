@@ -49,7 +49,8 @@ inline bool TakePositive(const char* name, int argc, char** argv, int* at,
 }
 
 // Goes through the arguments: `take(at)` takes the one at *at, and moves to the
-// last of its words. False: there is one that it does not take, which was told.
+// last of its words. False: there is one that it does not take, which was
+// reported.
 template <class Take>
 bool TakeArguments(const char* program, int argc, char** argv,
                    const Take& take) {
@@ -90,7 +91,7 @@ struct SyntheticRun {
            TakeNumber("--length", argc, argv, at, &length);
   }
 
-  // The same for the same `index`.
+  // Returns the same batch for the same `index`.
   MicroBatch Batch(int64_t index) const {
     MicroBatch made;
     for (int64_t i = 0; i < batch * length; ++i) {

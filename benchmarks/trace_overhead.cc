@@ -1,5 +1,6 @@
-// What recording a trace costs: steps of one trainer, in turns with and without
-// every event of them written to a file. Goal: less than 1 % of a step.
+// Measures what recording a trace costs: steps of one trainer, in turns with
+// and without every event of them written to a file. Goal: less than 1 % of a
+// step.
 //
 //   bazel run -c opt //benchmarks:trace_overhead -- [ROUNDS [THREADS]]
 #include <algorithm>

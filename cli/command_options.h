@@ -20,8 +20,8 @@
 
 namespace castor::cli {
 
-// Each adds a command's options, whose values parsing puts into the arguments,
-// which outlive the command.
+// Each function adds a command's options. Parsing puts their values into the
+// arguments, which outlive the command.
 void AddReplay(CLI::App* command, ReplayArguments* replay);
 void AddTrain(CLI::App* command, TrainArguments* train);
 void AddEvaluate(CLI::App* command, EvaluateArguments* evaluate);

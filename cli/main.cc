@@ -36,8 +36,8 @@ void ListJsonErrors(CLI::App* app) {
   }
 }
 
-// What CLI11 found wrong, in our words where its own do not help.
-// `path` leads to `app`, of which `arguments` are.
+// Returns CLI11's error, in our words where its own do not help. `path` has the
+// words that lead to `app`, and `arguments` are the app's.
 absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error,
                         const std::string& path,
                         absl::Span<char* const> arguments) {
@@ -65,7 +65,7 @@ absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error,
       "; there are ", names, " (see ", path, " --help)"));
 }
 
-// What every rank would refuse is refused once.
+// Refuses once, before ranks start, arguments that every rank would refuse.
 absl::Status CheckTrainsArguments(std::vector<std::string> words) {
   const auto refuse = [](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -224,8 +224,9 @@ int Main(int argc, char** argv) {
   }
   if (*info_command) return Printed(Info(info));
 
-  // What follows is one process's work. Under a launcher it is rank 0's; a plan
-  // is of as many ranks as were started, if nothing else is asked for.
+  // The commands below are one process's work. Under a launcher they are rank
+  // 0's; a plan is of as many ranks as were started, if nothing else is asked
+  // for.
   const absl::StatusOr<LaunchEnv> ranks = DetectLaunch(CurrentEnvironment());
   if (!ranks.ok()) return Fail(ranks.status());
   if (ranks->rank > 0) return LeaveToFirstRank(*ranks);

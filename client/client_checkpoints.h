@@ -1,13 +1,13 @@
 // The checkpoints of a client's run: the same files and directories as those of
-// castor train (run/checkpoint/). What belongs to the client, as the states
-// of its generators of random numbers, is a text that only the client reads.
+// castor train (run/checkpoint/). The client's own data, such as the states of
+// its generators of random numbers, is a text that only the client reads.
 //
 // They move between castor train and a client whose parameters have the same
 // names and numbers of elements, and between numbers of ranks.
 //
 // On several ranks all call the same functions together, about the same files,
-// which all of them see; what fails on one, fails on all. Rank 0 alone holds
-// the directory's lock, and its text is what is kept.
+// which all of them see; a call that fails on one fails on all. Rank 0 alone
+// holds the directory's lock, and its text is kept.
 #ifndef CASTOR_CLIENT_CLIENT_CHECKPOINTS_H_
 #define CASTOR_CLIENT_CLIENT_CHECKPOINTS_H_
 
@@ -29,7 +29,7 @@ namespace castor {
 
 class ClientCheckpoints {
  public:
-  // `config` is what the run was made of. `run` outlives it.
+  // `config` is the run's configuration. `run` outlives this object.
   ClientCheckpoints(ClientRun* run, Config config);
   ClientCheckpoints(const ClientCheckpoints&) = delete;
   ClientCheckpoints& operator=(const ClientCheckpoints&) = delete;
@@ -37,13 +37,14 @@ class ClientCheckpoints {
   struct SaveOptions {
     int64_t keep = 0;  // how many of the newest stay; 0: all
     bool lock = true;  // false: the user sees to it that no second run saves
-    // How many directories of what moved aside stay, the newest; 0: all.
+    // How many of the newest directories of checkpoints that moved aside stay;
+    // 0: all.
     int64_t keep_aside = 0;
   };
   struct Saved {
     std::string path;
-    // What the user is to know: checkpoints of another run that moved aside,
-    // an old one that cannot be removed. One line each, on rank 0.
+    // Messages for the user: checkpoints of another run that moved aside, an
+    // old one that cannot be removed. One line each, on rank 0.
     std::vector<std::string> notes;
   };
   // Saves into `directory`, which is made where it is missing, between steps.
@@ -51,10 +52,10 @@ class ClientCheckpoints {
   // Checkpoints of later steps that the directory has when this run first saves
   // there are another run's: they move aside, as castor train does it.
   //
-  // InvalidArgument: `text` is too long. FailedPrecondition:
-  // another run has the directory, or a value is not finite. Unavailable: the
-  // files could not be written, at a second attempt either. What was there
-  // stays, and the run can go on.
+  // InvalidArgument: `text` is too long. FailedPrecondition: another run has
+  // the directory. OutOfRange: a value is not finite. Unavailable: the files
+  // could not be written, at a second attempt either. The files that were there
+  // stay, and the run can go on.
   absl::StatusOr<Saved> Save(const std::string& directory, std::string text,
                              SaveOptions options);
 
@@ -67,18 +68,18 @@ class ClientCheckpoints {
     std::vector<std::string> notes;
     std::vector<std::string> differences;  // see below
   };
-  // Finds `path`, a checkpoint, or the newest in a directory of several that is
-  // whole. All of it is read and checked; nothing of the run changes. Take
-  // takes it then.
+  // Finds `path`, a checkpoint, or the newest whole one in a directory of
+  // several. All of it is read and checked; nothing of the run changes. Take
+  // applies it then.
   //
-  // InvalidArgument: it is of another model or optimizer, or of a run with
-  // other settings that determine bits (run_identity.h), which the message
-  // lists. With `changed`, other settings are no error, and the run that takes
+  // InvalidArgument: it is of another model or optimizer, or of a run whose
+  // settings that determine bits (run_identity.h) differ; the message lists
+  // them. With `changed`, other settings are no error, and the run that takes
   // it is another one from then on. NotFound, DataLoss, FailedPrecondition: see
   // CheckpointReader::Open.
   absl::StatusOr<Found> Find(const std::string& path, bool changed);
-  // Takes values, states and the step of what was found last, once, between
-  // steps.
+  // Takes values, states and the step of the checkpoint that was found last,
+  // once, between steps.
   absl::Status Take();
 
  private:
@@ -89,7 +90,7 @@ class ClientCheckpoints {
   absl::StatusOr<std::string> Verify(const std::string& path,
                                      std::vector<std::string>* notes) const;
   absl::StatusOr<std::string> Open(bool changed, Found* found);
-  // What the settings of the checkpoint's run are not now.
+  // Returns the settings in which the checkpoint's run differs from this one.
   std::vector<std::string> DifferencesFrom(
       const CheckpointMetadata& metadata) const;
 

@@ -360,7 +360,7 @@ TEST(ClientCheckpoints, AreOneRunsInItsDirectory) {
   EXPECT_TRUE(absl::IsFailedPrecondition(busy.status())) << busy.status();
   EXPECT_TRUE(absl::StrContains(busy.status().message(), "in use by"));
 
-  // Who goes on from step 2 has not made step 3.
+  // A run that goes on from step 2 has not made step 3.
   ASSERT_TRUE(two->Load(where + "/step-00000002.castor").ok());
   one->checkpoints = nullptr;
   const auto saved = two->checkpoints->Save(where, "", {});
@@ -398,7 +398,7 @@ TEST(ClientCheckpoints, WhatCannotBeWrittenLeavesWhatWasThere) {
   run->Step(2);
   EXPECT_EQ(run->client->Values(), values);
 
-  // What is not finite takes no good checkpoint's place.
+  // Values that are not finite take no good checkpoint's place.
   std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
   const auto bad = Running::Make(model, ConfigOf(), "auto", kUnlimitedBytes);
   ASSERT_TRUE(bad->run->SetValues(ParamId(0), nan.data()).ok());

@@ -1,4 +1,4 @@
-// What a step of a client's run will take, before there is a run.
+// Foresees what a step of a client's run will take, before there is a run.
 #ifndef CASTOR_CLIENT_CLIENT_FORESIGHT_H_
 #define CASTOR_CLIENT_CLIENT_FORESIGHT_H_
 
@@ -13,7 +13,7 @@
 
 namespace castor {
 
-// What a client expects of a use: as a ParameterUse, with the parameters whose
+// A use that a client expects: as a ParameterUse, with the parameters whose
 // gradients are handed in while it lasts.
 struct ForeseenUse {
   std::string name;
@@ -34,7 +34,7 @@ struct Foreseen {
   bool fits = false;
   int64_t device_budget_bytes = 0;
   int64_t smallest_device_budget_bytes = 0;
-  // If it fits, what a step of the plan takes and moves.
+  // If it fits, the bytes that a step of the plan takes and moves.
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
   int64_t h2d_bytes = 0;
@@ -45,10 +45,11 @@ struct Foreseen {
   int64_t resident_bytes = 0;
 };
 
-// What a run of these would do in a step whose micro batches are all like this
-// one, under a budget that is not the options'. Nothing is carried out, no
-// memory is taken, and ranks are not joined: their number counts.
-// InvalidArgument: see ClientRun::Create; or there is no such parameter.
+// Returns what a run of these parameters would take in a step whose micro
+// batches are all like this one, under `budget` in place of the options'.
+// Nothing is carried out, no memory is taken, and ranks are not joined: only
+// their number counts. InvalidArgument: see ClientRun::Create; or there is no
+// such parameter.
 absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
                                  ClientOptions options,
                                  const std::vector<ForeseenUse>& micro_batch,

@@ -53,8 +53,8 @@ TEST_P(RandomClientsOnAGpu, GiveTheBitsOfAClientOnItsThread) {
               : static_cast<int64_t>(random() % (2 * model.layers.size() + 2));
       ClientOptions options =
           OptionsFor(model, FindPolicy(name), budget, clipping);
-      // What is scribbled over is so on the client's stream, which orders more
-      // than there would be.
+      // Scribbling over freed memory happens on the client's stream, which
+      // orders more work than there would be without.
       options.scribble_freed_memory = random() % 2 == 0;
       const auto outcome =
           Train(model, gpu.RunOn(options), fail_at,

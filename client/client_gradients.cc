@@ -1,4 +1,4 @@
-// What becomes of the gradients that a client hands in.
+// Takes the gradients that a client hands in.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -21,7 +21,8 @@ absl::StatusOr<bool> ClientRun::HandInGradient(ParamId parameter,
   }
   if (last) CASTOR_RETURN_IF_ERROR(BeginEnd());
   int64_t& count = hand_ins_[parameter.value];
-  // What is handed in again at the end is what the client has kept.
+  // A gradient that is handed in again at the end is the sum that the client
+  // has kept, no new part.
   if (!last || count == 0) {
     ++count;
     script_->HandIn(parameter);

@@ -5,9 +5,10 @@
 //   | blocks of the arena ...    | block | ~~~ | block | block |
 //                                  the heap:  first fit, from the end
 //
-// The *extent* reaches from the end of the memory to the lowest block: what
-// the heap has need of, holes included. It follows from the order of Allocate
-// and Free alone, so that a step that does the same again has the same.
+// The *extent* reaches from the end of the memory to the lowest block: the
+// bytes that the heap needs, holes included. It follows from the order of
+// Allocate and Free alone, so that a step that does the same again has the
+// same.
 //
 // Threads: one at a time.
 #ifndef CASTOR_CLIENT_CLIENT_HEAP_H_
@@ -31,27 +32,27 @@ class ClientHeap {
 
   struct Block {
     int64_t bytes = 0;
-    // Who works on it, as the client names them; each once.
+    // The streams that work on it, as the client names them; each once.
     std::vector<void*> users = {};
   };
 
   // A block is named by its *reach*: how far its first byte is from the end of
-  // the memory. The reach that a block of `bytes` would have, which is a
-  // multiple of kBlockAlignment, and at least that.
+  // the memory. Returns the reach that a block of `bytes` would have. `bytes`
+  // is a positive multiple of kBlockAlignment.
   int64_t FindFit(int64_t bytes) const {
     return bytes + free_.FitLow(bytes, [](NoTime) { return true; });
   }
-  // A block with a reach that FindFit gave for its bytes.
+  // Adds a block with a reach that FindFit gave for its bytes.
   void Take(int64_t reach, Block block) {
     free_.Take(reach - block.bytes, block.bytes, [](NoTime) {});
     blocks_.emplace(reach, std::move(block));
   }
-  // Null: there is no such block.
+  // Returns null if there is no such block.
   Block* Find(int64_t reach) {
     const auto at = blocks_.find(reach);
     return at == blocks_.end() ? nullptr : &at->second;
   }
-  // There must be one.
+  // Removes the block with this reach, which must exist.
   void Free(int64_t reach) {
     const auto at = blocks_.find(reach);
     CASTOR_CHECK(at != blocks_.end());

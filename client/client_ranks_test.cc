@@ -59,7 +59,7 @@ struct Outcome {
   ClientRun::Refused refused;
 };
 
-// What each of the ranks does with its run.
+// The work that each of the ranks does with its run.
 using RankWork = std::function<absl::Status(ClientRun& run, int rank)>;
 
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(const Model& model,
@@ -241,8 +241,8 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
   }
 }
 
-// The same where each rank queues its operators on a GPU of its own, and what
-// lies in the GPUs' memory goes over NCCL.
+// Does the same where each rank queues its operators on a GPU of its own, and
+// the contents of the GPUs' memory go over NCCL.
 TEST_P(RandomRanks, GiveTheBitsOfOneRankOnGpus) {
   std::mt19937 random(100 + GetParam());
   Model model = RandomModel(random);
@@ -261,8 +261,8 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOnGpus) {
     for (const int64_t budget : {int64_t{1} << 20, int64_t{0}, int64_t{-256}}) {
       setting.device_bytes = smallest + budget;
       const std::vector<Outcome> outcomes = TrainOn(model, setting);
-      // What lies unused between a client's blocks is not the same each time:
-      // a little less than the smallest may do.
+      // The holes between a client's blocks are not the same each time: a
+      // little less than the smallest budget may do.
       const bool trained = budget >= 0 || outcomes.front().status.ok();
       for (const Outcome& rank : outcomes) {
         if (!trained) {
@@ -402,7 +402,7 @@ TEST(ClientRanks, EndWhenOneOfThemIsGone) {
   EXPECT_TRUE(absl::IsCancelled(statuses[1])) << statuses[1];
 }
 
-// What a rank of two is opened with.
+// The parameters and options that a rank of two is opened with.
 struct Opened {
   std::vector<ClientParameter> parameters = TwoLayers().parameters;
   ClientOptions options;

@@ -68,7 +68,7 @@ Trained Train(Model model, const char* policy, int64_t budget,
     auto loss = client.Step(step);
     if (absl::IsAborted(loss.status())) loss = client.Step(step);
     EXPECT_TRUE(loss.ok()) << loss.status();
-    // What was asked for is over when the window closes.
+    // All queued work is over when the window closes.
     if (step == kSteps) {
       EXPECT_TRUE((*run)->Drain().ok());
     }
@@ -90,7 +90,7 @@ Trained Train(Model model, const char* policy, int64_t budget,
           .smallest_device_budget_bytes = stats.smallest_device_budget_bytes};
 }
 
-// What the streams did, by what the test looks for.
+// How often the streams did the things that the test looks for.
 struct Seen {
   int64_t waits = 0;
   int64_t copies = 0;
@@ -190,8 +190,8 @@ TEST(ClientTrace, HasAllRanksInOneFile) {
   }
 }
 
-// What an observer is told: how long each operator's work took, and what the
-// plan of each step that follows a script was made with.
+// Records what an observer is told: how long each operator's work took, and the
+// durations that the plan of each step that follows a script was made with.
 class Records final : public RunObserver {
  public:
   struct Step {

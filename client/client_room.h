@@ -1,4 +1,4 @@
-// Whether a client's device has room for what its run is about to do.
+// Checks whether a client's device has room for the next actions of its run.
 #ifndef CASTOR_CLIENT_CLIENT_ROOM_H_
 #define CASTOR_CLIENT_CLIENT_ROOM_H_
 
@@ -13,21 +13,24 @@
 
 namespace castor {
 
-// Looks at what there is when it is asked. All outlive it.
+// Each function looks at the arena and the store as they are at the call. All
+// outlive this object.
 class ClientRoom {
  public:
   ClientRoom(const ChunkLayout& layout, const Arena& arena,
              const ChunkStore& store)
       : layout_(layout), arena_(arena), store_(store) {}
 
-  // The chunks of these parameters, and no others.
+  // Returns true if the chunks of these parameters, and no others, fit.
   bool NarrowFits(const std::vector<ParamId>& parameters) const;
-  // The largest trainable chunk of the device's side, and no others.
+  // Returns true if the largest trainable chunk of the device's side, and no
+  // other, fits.
   bool SideFits() const;
-  // What the plan has there when a step begins, in `free_bytes`. `accumulate`:
-  // optimizer states have sums of gradients.
+  // Returns true if what the plan has on the device when a step begins fits in
+  // `free_bytes`. `accumulate`: optimizer states have sums of gradients.
   bool PlanFits(const Plan& plan, int64_t free_bytes, bool accumulate) const;
-  // What the plan does at moments [begin, end), beside what there is.
+  // Returns true if the plan's actions at moments [begin, end) fit beside what
+  // is on the device.
   bool ActionsFit(const Plan& plan, int64_t begin, int64_t end) const;
 
  private:

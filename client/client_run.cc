@@ -72,8 +72,8 @@ absl::Status ClientRun::Begin(bool training) {
     return absl::FailedPreconditionError("a step within a step");
   }
   CASTOR_RETURN_IF_ERROR(CheckFilled());
-  // What failed in a step is told here at last, and a client on a stream runs
-  // ahead of the GPU by two steps at most.
+  // A failure of an earlier step is told here at the latest, and a client on a
+  // stream runs ahead of the GPU by two steps at most.
   CASTOR_RETURN_IF_ERROR(Await(step_end_before_));
   CASTOR_RETURN_IF_ERROR(MeetToBegin(training));
   step_failure_ = absl::OkStatus();
@@ -109,7 +109,7 @@ absl::Status ClientRun::Evict(ChunkId chunk) {
 }
 
 absl::Status ClientRun::EvictAll() {
-  // What the device holds is where the last plan left it.
+  // The chunks on the device are where the last plan left them.
   followed_ = nullptr;
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {

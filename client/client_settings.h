@@ -1,4 +1,4 @@
-// What of a client's options ranks must share.
+// The settings among a client's options that ranks must share.
 #ifndef CASTOR_CLIENT_CLIENT_SETTINGS_H_
 #define CASTOR_CLIENT_CLIENT_SETTINGS_H_
 
@@ -10,13 +10,13 @@
 
 namespace castor {
 
-// All that decides a run's maths or its plans, by the names of a
-// configuration's keys where it has them. The learning rates are not among
-// them: each step compares its own.
+// Returns everything that decides a run's maths or its plans, under the names
+// of a configuration's keys where there are such. The learning rates are not
+// among them: each step compares its own.
 Settings ClientSettings(const std::vector<ClientParameter>& parameters,
                         const ClientOptions& options);
 
-// Equal for equal rates only.
+// Returns texts that are equal only for equal rates.
 std::string RateText(double rate);
 
 }  // namespace castor

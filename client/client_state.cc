@@ -1,4 +1,4 @@
-// What of a client's run goes into a checkpoint, and comes from one.
+// Saves a client's run to a checkpoint, and restores it from one.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,8 @@
 // The stream of a GPU on which a client queues its operators, and the memory
 // that the client hands out there.
 //
-// The stream is the device's compute stream. What the client has queued there
-// until now is over at a mark (Mark). While a use lasts, its chunks are held
+// The stream is the device's compute stream. A mark (Mark) is behind all that
+// the client has queued there so far. While a use lasts, its chunks are held
 // where they are, since the client knows their addresses; the client's blocks
 // lie at the end of the arena (client_heap.h), in its top.
 //
@@ -28,45 +28,45 @@ namespace castor {
 
 class ClientStream {
  public:
-  // All outlive it.
+  // All outlive this object.
   ClientStream(ClientOptions::Gpu gpu, bool scribble_freed, Device* device,
                Arena* arena, ChunkStore* store);
 
-  // The observer's tag of what is queued from now on.
+  // Sets the observer's tag for work that is queued from now on.
   void set_tag(int64_t tag) { tag_ = tag; }
 
-  // What the client has queued until now is over.
+  // Returns a fence behind all that the client has queued so far.
   Fence Mark();
-  // A use begins, of `chunks`, which stay where they are until it ends. The
+  // Begins a use of `chunks`, which stay where they are until it ends. The
   // client will want `top_bytes` of the memory's end, if that is known.
   // Otherwise the holes between the arena's blocks are closed, so that its top
   // can grow as far as there is room.
   void HoldUse(const std::vector<ChunkId>& chunks,
                std::optional<int64_t> top_bytes);
-  // The client has queued all that uses the addresses that it was given: the
-  // arena may do with these chunks as it likes, and has back what the heap does
-  // not need. The fence is Mark's.
+  // Ends the use: the client has queued all that uses the addresses that it was
+  // given. The arena may move these chunks as it likes, and gets back the bytes
+  // that the heap does not need. Returns Mark's fence.
   Fence LeaveUse();
-  // What the client has queued is over when it is copied.
+  // Copies from the device once the client's queued work is over.
   Fence CopyFrom(const void* from, absl::Span<std::byte> to);
 
   int64_t extent_bytes() const { return heap_.extent_bytes(); }
   bool has_blocks() const { return !heap_.empty(); }
 
-  // A block of `bytes`, a multiple of kBlockAlignment, would reach that far
-  // from the end of the memory.
+  // Returns how far from the end of the memory a block of `bytes`, a multiple
+  // of kBlockAlignment, would reach.
   int64_t FindFit(int64_t bytes) const { return heap_.FindFit(bytes); }
-  // It, for work on `user`. ResourceExhausted, Unavailable: Arena::GrowTop's;
-  // nothing has changed then.
+  // Takes such a block, for work on `user`. ResourceExhausted, Unavailable:
+  // Arena::GrowTop's; nothing has changed then.
   absl::Status Take(int64_t reach, int64_t bytes, void* user);
-  // Whoever had the bytes before had them on the run's stream, or that one
-  // waits for them: `user` starts behind it.
+  // Makes `user` start behind the run's stream. Earlier work on the bytes was
+  // queued on that stream, or that stream waits for it.
   absl::Status LetBegin(void* user) { return gpu_.order(gpu_.stream, user); }
   void* AddressOf(int64_t reach) const { return end() - reach; }
-  // The address is of a block that was taken. The status is of streams that the
-  // run's waits for; the block is free in any case.
+  // Frees a block that was taken. The run's stream then waits for the block's
+  // other streams; an error is of that. The block is free in any case.
   absl::Status Free(void* address);
-  // Null: there is none at that address.
+  // Returns null if there is no block at that address.
   ClientHeap::Block* Find(void* address) {
     return heap_.Find(ReachOf(address));
   }

@@ -1,4 +1,4 @@
-// How a step is given up: parameters and states go back to where it began.
+// Gives a step up: parameters and states go back to where it began.
 #include "base/status_macros.h"
 #include "client/client_run.h"
 #include "kernels/cast/cast.h"

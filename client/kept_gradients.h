@@ -17,15 +17,15 @@ namespace castor {
 
 class KeptGradients {
  public:
-  // All outlive it. `pool` is for sums.
+  // All outlive this object. `pool` is for sums.
   void Open(const ChunkLayout* layout, DType dtype, HostMemory* host,
             ThreadPool* pool);
 
-  // Adds `gradient` [elements], in host memory, to what there is of the
-  // parameter's. ResourceExhausted: the host has no room for its chunk's.
+  // Adds `gradient` [elements], in host memory, to the parameter's gradient so
+  // far. ResourceExhausted: the host has no room for its chunk's.
   absl::Status Add(ParamId parameter, const std::byte* gradient);
-  // Those of a chunk's parameters, as its payload has them; zeros where none
-  // came. Null: none came at all.
+  // Returns the gradients of a chunk's parameters, laid out as in its payload,
+  // with zeros where none came; null if none came at all.
   const std::byte* OfChunk(ChunkId chunk) const {
     return blocks_[chunk.value].data();
   }

@@ -14,19 +14,20 @@
 
 namespace castor {
 
-// How this process was started (launch_env.h). InvalidArgument: see
-// DetectLaunch; or a launcher that starts ranks over MPI has not said where
-// rank 0 is reached, by MASTER_ADDR and MASTER_PORT. `port_is_stores`: that
+// Returns how this process was started (launch_env.h). InvalidArgument: see
+// DetectLaunch; or a launcher that starts ranks over MPI has not said, in
+// MASTER_ADDR and MASTER_PORT, where rank 0 is reached. `port_is_stores`: that
 // port is one of PyTorch's stores, in which the ranks then find each other.
 absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment,
                                          bool port_is_stores = false);
 
-// All ranks call it together, and wait for each other as long as `limits` says.
-// A process that was started alone is a group of one. Errors as JoinTcp's.
+// Joins the ranks. All of them call it together, and wait for each other as
+// long as `limits` says. A process that was started alone is a group of one.
+// Errors as JoinTcp's.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
     const LaunchEnv& launch, const CommunicatorOptions& limits = {});
 
-// `data`, of one size on all ranks, becomes rank `root`'s. All of them call it
+// Makes `data`, of one size on all ranks, rank `root`'s. All of them call it
 // together. Errors as RankGroup::Exchange's; FailedPrecondition where sizes
 // differ.
 absl::Status BroadcastBytes(RankGroup& ranks, absl::string_view key, int root,

@@ -43,7 +43,7 @@ TEST(LaunchOfClient, IsAloneWithoutALauncher) {
   EXPECT_EQ((*group)->world_size(), 1);
 }
 
-// What each of three ranks gets.
+// Returns the status that each of three ranks gets.
 std::vector<absl::Status> OnThreeRanks(
     const std::function<absl::Status(RankGroup&)>& work) {
   const auto threads = ThreadGroup::Create(3);

@@ -1,12 +1,12 @@
-// What a client did in a step, use by use, and what follows from it: when each
-// gradient is final, when a chunk's gradients are complete, and the trace that
-// a plan is made for.
+// A record of what a client did in a step, use by use, and what follows from
+// it: when each gradient is final, when a chunk's gradients are complete, and
+// the trace that a plan is made for.
 //
 // A *use* is the time in which a client's operators read one set of parameters;
 // it ends where the next begins. The first use of a step reads none, and the
 // end of each backward is a use of its own, for gradients that are final only
-// then. Each use is a compute operator of the trace; behind it come the reduces
-// of the chunks that it completes, behind all uses the updates:
+// then. Each use is a compute operator of the trace; the reduces of the chunks
+// that it completes come behind it, and the updates behind all uses:
 //
 //   use      inputs  addmm(w)  mm(v) | mm(v)     addmm(w)     end of backward
 //   final                            |  v         w
@@ -35,7 +35,7 @@ namespace castor {
 // A client's name of an operator, as a number.
 using LabelId = Id<struct LabelIdTag>;
 
-// The operator's name with each '*' of it replaced by an extent, in order.
+// Returns the operator's name with each '*' replaced by an extent, in order.
 std::string NameWithExtents(absl::string_view name,
                             const std::vector<int64_t>& extents);
 
@@ -53,12 +53,13 @@ struct ParameterUse {
   std::vector<ChunkId> complete_chunks = {};
   bool ends_micro_batch = false;
 
-  // Whether a client says of both the same, whatever their extents are.
+  // Returns true if a client says the same of both, whatever their extents.
   bool IsAs(const ParameterUse& other) const {
     return label == other.label && phase == other.phase &&
            parameters == other.parameters;
   }
-  // Whether it is as the other use, with extents that are nowhere smaller.
+  // Returns true if it is as the other use, with extents that are nowhere
+  // smaller.
   bool Covers(const ParameterUse& other) const {
     return IsAs(other) &&
            std::equal(extents.begin(), extents.end(), other.extents.begin(),
@@ -81,19 +82,20 @@ class StepScript {
   int64_t micro_batches() const { return micro_batches_; }
 
   void Add(ParameterUse use);
-  // A gradient of the parameter, or a part of it, was handed in.
+  // Notes that a gradient of the parameter, or a part of it, was handed in.
   void HandIn(ParamId parameter);
-  // The use at hand is the end of a backward: settles where the micro batch's
-  // gradients are final. A gradient takes its place when its last part is
+  // Settles where the micro batch's gradients are final. The use at hand is the
+  // end of its backward. A gradient takes its place when its last part is
   // handed in; where the parameter is read after that, or nothing at all is
   // handed in, at the end.
   void EndMicroBatch();
 
-  // How often the parameter's gradient is handed in, in that micro batch.
+  // Returns how often the parameter's gradient is handed in, in that micro
+  // batch.
   int64_t HandIns(int64_t micro_batch, ParamId parameter) const {
     return hand_ins_[micro_batch][parameter.value].count;
   }
-  // Whether any of it was handed in, in any micro batch.
+  // Returns true if any of its gradient was handed in, in any micro batch.
   bool HasGradient(ParamId parameter) const {
     return std::any_of(hand_ins_.begin(), hand_ins_.end(),
                        [&](const std::vector<HandInRecord>& of_micro_batch) {
@@ -105,17 +107,19 @@ class StepScript {
   // The moment of the first update; the others follow.
   Moment FirstUpdate() const { return first_update_; }
 
-  // The trace of all of it. `labels` [LabelId]: names.
+  // Makes the trace of the whole step. `labels` [LabelId]: names.
   StepTrace MakeTrace(const std::vector<std::string>& labels, bool accumulate);
 
-  // Whether all uses that both have are of the same extents.
+  // Returns true if all uses that both have are of the same extents.
   bool HasExtentsOf(const StepScript& other) const;
-  // Whether a client that did the one did the other, with the same extents.
+  // Returns true if both have the same uses, with the same extents and the same
+  // final gradients.
   bool IsAs(const StepScript& other) const;
-  // Each use's peak becomes the higher of both, of two runs of one script.
-  // Whether one of these rose.
+  // Makes each use's peak the higher one of two runs of one script. Returns
+  // true if one of them rose.
   bool RaisePeaks(const StepScript& other);
-  // `values`: a peak and a duration for each use, at least its own.
+  // Sets each use's peak and duration to those in `values`, which are at least
+  // its own.
   void TakeHighest(absl::Span<const int64_t> values);
 
  private:

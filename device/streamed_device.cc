@@ -70,9 +70,8 @@ Fence StreamedDevice::Fill(StreamId id, int64_t tag, void* dst, uint8_t value,
 }
 
 void StreamedDevice::Wait(StreamId id, const Fence& fence, int64_t tag) {
-  // What lies on the stream itself is in order anyway, and what is reached
-  // already was seen by this thread, whose later work the stream's thread sees
-  // in turn.
+  // Work on the stream itself is in order anyway, and work that is over was
+  // seen by this thread, whose later work the stream's thread sees in turn.
   Fence rest;
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId other = static_cast<StreamId>(i);

@@ -1,5 +1,5 @@
-// What the view says of blocks whose activations are kept, are made again, or
-// go to the host: curves, rows, and where they are.
+// Tests what the view says of blocks whose activations are kept, are made
+// again, or go to the host: curves, rows, and where they are.
 #include "insight/block_bytes.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
-// What is said about each cause of a wait: the one home of these words, a row a
-// cause. notes.h puts names and figures in.
+// The texts about each cause of a wait: they stand here alone, a row a cause.
+// notes.h puts names and figures in.
 #ifndef CASTOR_INSIGHT_CAUSE_TEXTS_H_
 #define CASTOR_INSIGHT_CAUSE_TEXTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace castor {
 
-// Whether the plan's decision about the awaited fetch is told as well.
+// Says when the plan's decision about the awaited fetch is told as well.
 enum class TellsDecision : uint8_t {
   kNever,
   kForFetches,  // where compute waited for a fetch that was held up further
@@ -32,12 +32,12 @@ struct CauseRow {
   WaitCause cause;
   // One line for all waits of the cause.
   absl::string_view title;
-  // What happened in one wait.
+  // Says what happened in one wait.
   absl::string_view text;
   // The same where copies lay back to back; empty: no other.
   absl::string_view back_to_back = "";
   TellsDecision decision = TellsDecision::kNever;
-  // What would have avoided it; empty: nothing that a trace shows.
+  // Says what would have avoided it; empty: nothing that a trace shows.
   absl::string_view remedy = "";
   // The remedy is one only where the device's streams are threads of this
   // machine.

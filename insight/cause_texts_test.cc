@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-// What is left in braces once the words that may stand there are gone.
+// Returns true if braces are left once the words that may stand there are gone.
 bool HasOtherBraces(absl::string_view text,
                     std::initializer_list<absl::string_view> words) {
   std::string rest(text);
@@ -37,7 +37,7 @@ TEST(CauseTexts, HaveARowForEachCauseWithWordsThatAreKnown) {
         row.remedy, {"{rank}", "{memory}", "{states}", "{threads}", "{bus}",
                      "{network}", "{batch}"}))
         << row.remedy;
-    // Each is a sentence, whose end comes with what stands for it.
+    // Each is a sentence, whose end may come with a word in braces.
     EXPECT_TRUE(absl::EndsWith(row.text, ".") ||
                 absl::EndsWith(row.text, "{ending}"))
         << row.text;

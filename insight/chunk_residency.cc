@@ -100,8 +100,8 @@ class Builder {
     chunk.since_ns = std::max(chunk.since_ns, time_ns);
   }
 
-  // What changes of the plan between the chunk's last event and this step have
-  // dropped or brought without a record.
+  // Adds what changes of the plan between the chunk's last event and this step
+  // have dropped or brought without a record.
   void CatchUp(int64_t c, int64_t step) {
     Chunk& chunk = chunks_[c];
     if (step < 0 || chunk.step < 0 || step <= chunk.step) {
@@ -120,7 +120,8 @@ class Builder {
     }
   }
 
-  // Whether the plan drops the chunk between this moment and its next use.
+  // Returns true if the plan drops the chunk between this moment and its next
+  // use.
   bool IsDroppedAfter(int64_t c, int64_t step, int64_t moment) const {
     if (step < 0) return false;
     const int64_t drop = index_.NextDrop(steps_[step].plan, c, moment);
@@ -136,13 +137,13 @@ class Builder {
     return chunk != nullptr && chunk->holds_activations();
   }
 
-  // Whether the operator's gradients go to a block of their own.
+  // Returns true if the operator's gradients go to a block of their own.
   bool WritesBeside(int64_t c, const TraceView::Span& span) const {
     return span.step >= 0 &&
            index_.HasGradientBlock(steps_[span.step].plan, span.moment, c);
   }
 
-  // Whether a block of the chunk is sent to the host at the moment.
+  // Returns true if a block of the chunk is sent to the host at the moment.
   bool IsSent(int64_t c, int64_t step, ChunkBlock block, int64_t moment) const {
     return step >= 0 &&
            index_.Copy(steps_[step].plan, block, CopyDirection::kToHost, moment,
@@ -172,7 +173,7 @@ class Builder {
     } else if (!Use(c, span, kind, writes)) {
       return;
     }
-    // What is written is copied back first, and leaves after that.
+    // A payload that is written is copied back first, and leaves after that.
     if (!chunk.gradients && IsDroppedAfter(c, span.step, span.moment)) {
       chunk.resident = false;
     }
@@ -180,7 +181,7 @@ class Builder {
 
   // A copy to the host.
   void Leave(int64_t c, const TraceView::Span& span) {
-    // What leaves from beside the payload changes nothing of the payload.
+    // A block beside the payload that leaves changes nothing of the payload.
     if (IsSent(c, span.step, ChunkBlock::kGradients, span.moment) ||
         IsSent(c, span.step, ChunkBlock::kSum, span.moment)) {
       return;

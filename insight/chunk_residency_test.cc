@@ -63,7 +63,8 @@ TEST(ChunkResidency, EndsWhereTheDeviceHasAddedUpTheGradients) {
             "compute 0-10, compute 10-20, updating 50-60, arriving 70-80");
 }
 
-// What it adds up from a block beside the payload says nothing of the payload.
+// A reduce of gradients in a block beside the payload says nothing of the
+// payload.
 TEST(ChunkResidency, LeavesThePayloadOfGradientsBesideItAsItIs) {
   TraceSketch sketch;
   const int64_t s = sketch.AddStep(1, sketch.AddPlan(), 0);

@@ -1,7 +1,7 @@
 // Writes JSON piece by piece into a string, which the caller may empty between
 // calls (to stream it to a file).
 //
-// What comes out is valid JSON for every input: bytes that are no UTF-8 become
+// The output is valid JSON for every input: bytes that are no UTF-8 become
 // U+FFFD, integers beyond 2^53 - 1 (which readers of JSON cannot tell apart)
 // stop there, numbers that are not finite become null. It can stand inside an
 // HTML <script>: "<", ">" and "&" are escaped.

@@ -34,7 +34,7 @@ std::string OperatorText(const TraceIndex& index, int64_t program,
 // "copy back".
 std::string WorkText(WorkKind kind);
 
-// What a span of work is called: never empty.
+// Returns the name of a span of work, which is never empty.
 std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                       int64_t program, int64_t moment, int64_t chunk);
 

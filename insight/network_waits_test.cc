@@ -1,4 +1,4 @@
-// Whom a wait for the network is laid to.
+// Tests which rank or work a wait for the network is blamed on.
 #include <map>
 
 #include "absl/strings/str_cat.h"

@@ -15,7 +15,7 @@
 namespace castor {
 namespace {
 
-// Whether the CPU emulates the device, its streams being threads.
+// Returns true if the CPU emulates the device, its streams being threads.
 bool OnTheHost(const TraceIndex& index) {
   return index.contents().run.has_value() &&
          index.contents().run->device == "host";
@@ -130,7 +130,7 @@ class Writer {
                                      : absl::StrCat(ahead, " operators ahead"));
   }
 
-  // Why the chunk was not there.
+  // Says why the chunk was not there.
   std::string LeftText(int64_t plan, int64_t program,
                        const TraceView::Span& fetch) const {
     const ActionRecord* const drop =
@@ -153,13 +153,13 @@ class Writer {
                         ".");
   }
 
-  // Whether the operator is the chunk's reduce or update.
+  // Returns true if the operator is the chunk's reduce or update.
   static bool IsForThe(const OpRecord& op, int64_t chunk) {
     return op.kind != OpKind::kCompute && op.chunks.size() == 1 &&
            op.chunks[0].chunk.value == chunk;
   }
 
-  // Whether the fetch brings back what the CPU had to work on.
+  // Returns true if the fetch brings back a chunk that the CPU had to work on.
   bool ComesFromTheCpu(int64_t i) const {
     if (i < 0 ||
         RowOf(list_.links.kind[i]).direction != CopyDirection::kToDevice) {
@@ -214,7 +214,7 @@ class Writer {
     const int64_t plan = index_.PlanOfStep(wait.step);
     const int64_t awaited = wait.cause;
     if (finding.cause == WaitCause::kLateRank) {
-      // What the rank did meanwhile differs from one to the next.
+      // The rank's work meanwhile differs from one wait to the next.
       wait.note = strings_.Add(absl::StrCat(
           full ? absl::StrCat(CauseText(finding), ".") : LateText(i), " ",
           RemedyText(index_, finding, index_.PlanRecordOfStep(wait.step),
@@ -281,7 +281,7 @@ class Writer {
     }
   }
 
-  // A wait in which most was for a rank.
+  // Describes a wait most of which was for a rank.
   std::string LateText(int64_t i) const {
     const WaitFinding& finding = causes_.findings[i];
     const TraceView::Span& late = span(finding.root);
@@ -302,7 +302,7 @@ class Writer {
                         ", which needs all ranks.", meanwhile);
   }
 
-  // Who waits, and for what.
+  // Says which stream waits, and for what.
   std::string WaiterText(int64_t i) const {
     const TraceView::Span& wait = span(i);
     const int64_t program = list_.links.program[i];
@@ -365,7 +365,7 @@ class Writer {
                : absl::StrCat(", here with ", root, ".");
   }
 
-  // What the plan decided about the fetch that was waited for.
+  // Says what the plan decided about the fetch that was waited for.
   std::string Decision(int64_t fetch) const {
     const TraceView::Span& copy = span(fetch);
     const int64_t plan = index_.PlanOfStep(copy.step);
@@ -403,7 +403,8 @@ std::string CauseText(const WaitFinding& finding) {
 
 namespace {
 
-// Whether all chunks that have optimizer states have them on the device.
+// Returns true if all chunks that have optimizer states have them on the
+// device.
 bool AllStatesOnDevice(const TraceIndex& index, const PlanRecord& plan,
                        int64_t program) {
   return index.Trace(program) != nullptr &&

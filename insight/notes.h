@@ -1,5 +1,5 @@
-// What the viewer says about a wait or a copy, in a user's words: what
-// happened, the plan's decision behind it, and what would have avoided it.
+// The viewer's texts about a wait or a copy, in a user's words: what happened,
+// the plan's decision behind it, and what would have avoided it.
 #ifndef CASTOR_INSIGHT_NOTES_H_
 #define CASTOR_INSIGHT_NOTES_H_
 
@@ -16,15 +16,15 @@ namespace castor {
 // tables.
 std::string CauseText(const WaitFinding& finding);
 
-// What would have avoided a wait of that finding under the plan (null: not
+// Says what would have avoided a wait of that finding under the plan (null: not
 // known). `chunk`: the one that was waited for; null: any. `at_the_cpu`: it had
 // left the device because its optimizer states are on the host.
 std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
                        const PlanRecord* plan, int64_t program,
                        const ChunkInfo* chunk, bool at_the_cpu);
 
-// Whether the plan's policy leaves all optimizer states to the host whatever
-// room there is, so that the default policy could do better.
+// Returns whether the plan's policy leaves all optimizer states to the host
+// whatever room there is, so that the default policy could do better.
 bool LeavesStatesToTheHost(const PlanRecord& plan);
 
 // Sets the notes of all waits and copies. Equal notes are one string; beyond

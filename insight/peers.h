@@ -1,4 +1,4 @@
-// What the ranks of a run did at a time, for those who waited for them.
+// Finds what the ranks of a run did at a time, for those who waited for them.
 #ifndef CASTOR_INSIGHT_PEERS_H_
 #define CASTOR_INSIGHT_PEERS_H_
 

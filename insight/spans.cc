@@ -84,7 +84,7 @@ class Builder {
         }
       }
       if (IsPause(kind)) {
-        // The stream stands still only when what was queued before is over.
+        // The stream stands still only when earlier work on it is over.
         span.start_ns = std::clamp(busy[span.stream], start, span.end_ns);
       } else {
         busy[span.stream] = std::max(busy[span.stream], span.end_ns);
@@ -120,7 +120,7 @@ class Builder {
     work->start_ns = ready;
   }
 
-  // What waits for ranks were cut off from may have moved behind others.
+  // Works from which waits for ranks were cut off may now begin after others.
   void SortByStart() {
     source_ = std::move(of_span_);
     if (std::is_sorted(list_.spans.begin(), list_.spans.end(),
@@ -288,7 +288,7 @@ class Builder {
       if (after == spans.begin()) continue;
       const int64_t found = *(after - 1);
       const TraceView::Span& span = list_.spans[found];
-      // What began later can only stand for something that was not recorded.
+      // A span that began later can only stand for one that was not recorded.
       if (found == i || span.start_ns > wait.end_ns) continue;
       if (wait.cause < 0 || span.end_ns > list_.spans[wait.cause].end_ns) {
         wait.cause = found;

@@ -15,7 +15,7 @@ namespace castor {
 struct SpanLinks {
   // The span before it on its stream, in the order of queueing, or -1.
   std::vector<int64_t> before;
-  // What the work that waits is: of waits, the kind of work that is next.
+  // The kind of the work; of waits, that of the work that is next.
   std::vector<WorkKind> kind;
   std::vector<int64_t> program;
 };
@@ -25,8 +25,8 @@ struct SpanList {
   SpanLinks links;
 };
 
-// Whether the work is a move of a block within the device's memory, which makes
-// one hole of several for the operator that is next.
+// Returns whether the work is a move of a block within the device's memory,
+// which makes one hole of several for the operator that is next.
 bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span);
 
 // Which way a copy of a chunk goes; kNone for other work and for waits.

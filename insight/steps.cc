@@ -120,7 +120,7 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
   const Division division(index, list, causes);
   std::vector<TraceView::Step> steps(contents.steps.size());
 
-  // What the spans and operators of each say.
+  // Adds up the spans and operators of each step.
   std::vector<int64_t> last_ns(steps.size(), -1);
   for (const TraceView::Span& span : list.spans) {
     if (span.step < 0) continue;

@@ -12,7 +12,7 @@ std::vector<TraceView::Step> Steps(const TraceSketch& sketch) {
 
 // OneStep: operators 0-100 and 300-600; compute waits 100-300 for a copy; the
 // CPU reduces and updates from 600 to 650 and from 700 to 950, when compute has
-// nothing to do. What is left of 1000 is idle: 650-700 and 950-1000.
+// nothing to do. The rest of 1000 is idle: 650-700 and 950-1000.
 TEST(Steps, NameTheirTime) {
   const TraceView::Step step = Steps(OneStep())[0];
   EXPECT_EQ(step.compute_ns, 400);

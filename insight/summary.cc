@@ -159,7 +159,7 @@ class Adviser {
                    /*at_the_cpu=*/false)));
   }
 
-  // What moves of blocks cost, and why there are any.
+  // Says what moves of blocks cost, and why there are any.
   void SayMoves() {
     if (summary_.moves == 0 ||
         Share(summary_.move_ns, summary_.step_ns) < kWorthSaying) {

@@ -1,4 +1,4 @@
-// What the tables and the summary say of a trace.
+// Tests what the tables and the summary say of a trace.
 #include "insight/summary.h"
 
 #include "absl/strings/str_join.h"
@@ -26,8 +26,9 @@ TEST(Tables, CountOperatorsWhereverTheyRan) {
   EXPECT_EQ(view.operators[5].count, 1);
 }
 
-// What differs in numbers alone is summed up, whatever the block; training and
-// evaluation are apart, and of each the share is of its own steps.
+// Operators whose names differ in numbers alone are summed up, whatever the
+// block; training and evaluation are apart, and each has shares of its own
+// steps.
 TEST(Tables, GroupOperatorsByModuleAndKind) {
   TraceSketch sketch;
   StepTrace& trace = sketch.contents.step_traces[0];

@@ -33,7 +33,7 @@ std::vector<TraceView::ChunkRow> ChunkTable(
     const std::vector<TraceView::Residency>& residency, TimeWindow window,
     int64_t settled_plan);
 
-// What BlockRow::choice says.
+// The values of BlockRow::choice.
 inline constexpr char kKept[] = "kept";
 inline constexpr char kByTheHost[] = "by way of the host";
 inline constexpr char kMadeAgain[] = "made again";

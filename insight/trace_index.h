@@ -41,7 +41,7 @@ class TraceIndex {
   int64_t host_compute() const { return host_compute_; }
   int64_t network() const { return network_; }
   int64_t data() const { return data_; }
-  // What the network's work with that count was to the ranks, or null.
+  // Returns the ranks' record of the network's work with that count, or null.
   const NetworkRecord* Network(int64_t stream, int64_t count) const;
 
   // Programs in the order of their first step trace.
@@ -49,7 +49,7 @@ class TraceIndex {
   const StepTrace* Trace(int64_t program) const;
   const OpRecord* Op(int64_t program, int64_t moment) const;
   const ChunkInfo* Chunk(int64_t program, int64_t chunk) const;
-  // What is of no step counts as of the first training program.
+  // Work of no step counts as work of the first training program.
   int64_t ProgramOfStep(int64_t step) const;
   int64_t ProgramOfPlan(int64_t plan) const;
   int64_t PlanOfStep(int64_t step) const;
@@ -74,7 +74,8 @@ class TraceIndex {
   const ActionRecord* Copy(int64_t plan, ChunkBlock block,
                            CopyDirection direction, int64_t moment,
                            int64_t chunk) const;
-  // Whether the operator at `moment` writes the chunk's gradients to a block.
+  // Returns whether the operator at `moment` writes the chunk's gradients to a
+  // block.
   bool HasGradientBlock(int64_t plan, int64_t moment, int64_t chunk) const;
   // The moment of the first drop later than `after`, or -1.
   int64_t NextDrop(int64_t plan, int64_t chunk, int64_t after) const;
@@ -82,7 +83,7 @@ class TraceIndex {
   // step or the one before. Null where it was never dropped.
   const ActionRecord* DropBefore(int64_t plan, int64_t chunk,
                                  int64_t moment) const;
-  // Whether the plan starts with the chunk on the device.
+  // Returns whether the plan starts with the chunk on the device.
   bool StartsResident(int64_t plan, int64_t chunk) const;
   bool OnDeviceSide(int64_t plan, int64_t chunk) const;
 

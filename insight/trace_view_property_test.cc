@@ -1,4 +1,4 @@
-// What holds of every view, whatever is in the trace.
+// Tests properties of every view, whatever is in the trace.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -38,8 +38,8 @@ class Finder {
   }
 
  private:
-  // The work behind a wait: waits that are waited for stand for what they
-  // waited for.
+  // Returns the work behind a wait: a wait that is waited for stands for the
+  // work that it waited for.
   int64_t WorkBehind(int64_t span) const {
     for (int i = 0; i < kMostWaitsInRow && span >= 0; ++i) {
       if (spans_[span].kind >= 0) return span;
@@ -48,13 +48,13 @@ class Finder {
     return -1;
   }
 
-  // Whether the span is a fetch, or a wait before one.
+  // Returns true if the span is a fetch, or a wait before one.
   bool IsFetch(int64_t span) const {
     return RowOf(links_.kind[span]).direction == CopyDirection::kToDevice;
   }
 
-  // What a span of work stands for where another stream waits for it on behalf
-  // of `chunk`.
+  // Returns the cause that a span of work stands for where another stream waits
+  // for it on behalf of a chunk.
   WaitFinding Direct(int64_t waiter, int64_t work) const {
     const TraceView::Span& wait = spans_[waiter];
     const TraceView::Span& span = spans_[work];
@@ -124,7 +124,7 @@ class Finder {
   }
 
   // The norm passes from the device to the host and back in small pieces of
-  // work: what the first of them waited for.
+  // work. Returns the work that the first of them waited for.
   int64_t BehindClip(int64_t work) const {
     for (int i = 0; i < kMostWaitsInRow; ++i) {
       if (links_.kind[work] != WorkKind::kClip) break;
@@ -148,8 +148,8 @@ class Finder {
     return span.stream >= 0 && span.stream == index_.network();
   }
 
-  // Work on the network's stream that is no collective: what has come is added
-  // up behind it, and updated.
+  // Returns true for work on the network's stream that is no collective: behind
+  // one, parts that have come are added up, and updated.
   bool FollowsParts(int64_t work) const {
     const WorkKind kind = links_.kind[work];
     return OnNetwork(spans_[work]) && spans_[work].chunk >= 0 &&
@@ -160,7 +160,7 @@ class Finder {
   WaitFinding ExplainNorm(const TraceView::Span& wait, int64_t root) const {
     if (root >= 0 && OnNetwork(spans_[root])) {
       int64_t before = links_.before[root];
-      // Ranks met for what was added up then.
+      // Ranks met for the parts that were added up then.
       if (FollowsParts(root) && before >= 0) before = links_.before[before];
       if (before >= 0 && spans_[before].late_rank >= 0) {
         const TraceView::Span& late = spans_[before];
@@ -228,7 +228,7 @@ class Finder {
     return finding;
   }
 
-  // Whether the wait went on for most of `ns` after what it waited for.
+  // Returns true if the wait went on for most of `ns` after what it waited for.
   bool IsWokenLate(int64_t waiter, int64_t ns) const {
     const TraceView::Span& wait = spans_[waiter];
     const int64_t over_ns = std::max(spans_[wait.cause].end_ns, wait.start_ns);
@@ -298,8 +298,8 @@ class Finder {
     return held;
   }
 
-  // Whether the host thread queued the copy after that time: the operator
-  // before it in the step was issued later still.
+  // Returns true if the host thread queued the copy after that time: the
+  // operator before it in the step was issued later still.
   bool WasIssuedAfter(int64_t copy, int64_t time_ns) const {
     const TraceView::Span& span = spans_[copy];
     const int64_t issued_ns = index_.IssuedNs(span.step, span.moment - 1);
@@ -327,7 +327,8 @@ class Finder {
                : ExposedTo::kCopies;
   }
 
-  // A wait that stands for something of its own, not for what it waited for.
+  // Returns true if the span is a wait that stands for the work that it waited
+  // for, not for a late rank.
   bool IsFollowed(int64_t span) const {
     return spans_[span].kind < 0 && spans_[span].late_rank < 0;
   }

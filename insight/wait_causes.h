@@ -65,7 +65,7 @@ enum class WaitCause : uint8_t {
 };
 inline constexpr int kNumWaitCauses = 19;
 
-// What a wait cost.
+// Says whether the compute stream paid for a wait.
 enum class Exposure : uint8_t {
   kNone,      // no operator waited for what came of it
   kPassedOn,  // it lies on the way back from a wait of compute's to its root

@@ -1,5 +1,5 @@
-// What the suites over compiled programs show together, once all have run: that
-// each barrier in what nvcc made of the kernels is needed
+// Checks, once all suites over compiled programs have run, what they show
+// together: each barrier in the kernels as nvcc compiled them is needed
 // (kernels/ptx/machine.h).
 #include <map>
 #include <string>

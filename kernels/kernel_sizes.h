@@ -1,4 +1,4 @@
-// What a device's kernels take beside their operands, known before there is a
+// The workspaces and limits of a device's kernels, known before there is a
 // device.
 //
 // The GPU's (kernels/cuda/sizes.h) are in every build, whether it has nvcc or
@@ -20,7 +20,8 @@ concept TakesWorkspace = requires(const Args& args) {
   args.workspace;
 };
 
-// An entry: what a device's implementation of the kernel Args takes.
+// An entry: the size of the workspace that a device's implementation of the
+// kernel Args takes.
 template <class Args>
 struct KernelSize {
   // Null if the kernel takes no workspace.

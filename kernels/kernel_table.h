@@ -7,8 +7,8 @@
 //
 // The GPU's table comes with the device (the code that opens a CUDA device
 // passes kernels::cuda::Kernels() to it), so only kernels/cuda links CUDA, and
-// a test can use a table of its own. What these kernels take
-// (kernels/kernel_sizes.h) is known without CUDA, too.
+// a test can use a table of its own. The workspaces that these kernels take
+// (kernels/kernel_sizes.h) are known without CUDA, too.
 #ifndef CASTOR_KERNELS_KERNEL_TABLE_H_
 #define CASTOR_KERNELS_KERNEL_TABLE_H_
 

@@ -1,5 +1,5 @@
-// What the families of causal language models have in common: they end in
-// hidden states, to which a head is applied that has a row for each token.
+// The common part of the families of causal language models: they end in hidden
+// states, to which a head is applied that has a row for each token.
 #ifndef CASTOR_MODELS_CAUSAL_LM_H_
 #define CASTOR_MODELS_CAUSAL_LM_H_
 
@@ -12,7 +12,8 @@ namespace castor::models {
 
 class CausalLm : public LogitsModel {
  public:
-  // What the head is applied to, [B, T, C], of tokens [B, T].
+  // Returns the hidden states [B, T, C] of tokens [B, T], to which the head is
+  // applied.
   virtual absl::StatusOr<Tensor> Hidden(Engine& engine,
                                         const Tensor& tokens) = 0;
   // The head [V, C].

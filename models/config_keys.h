@@ -44,7 +44,7 @@ inline constexpr DoubleRange kProbability = {
 inline constexpr DoubleRange kDeviation = {.min = 0, .max = kMaxDeviation};
 inline constexpr DoubleRange kEpsilon = {.min = 0, .max = 1, .min_open = true};
 
-// What a Family knows of a key.
+// A key as a Family knows it.
 struct KeyUse {
   absl::string_view name;
   KeyRole role = KeyRole::kFunction;

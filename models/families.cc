@@ -34,8 +34,8 @@ constexpr int64_t kMaxConfigBytes = 1 << 20;
 // Keys of a config.json that are every export's own.
 constexpr absl::string_view kOwnKeys[] = {"architectures", "dtype",
                                           "model_type", "torch_dtype"};
-// Keys that say how files were made which no export has: code beside the
-// weights, quantised weights, the program that wrote them.
+// Keys about things that no export has: code beside the weights, quantised
+// weights, the program that wrote them.
 constexpr absl::string_view kLeftKeys[] = {"auto_map", "quantization_config",
                                            "transformers_version"};
 
@@ -125,7 +125,8 @@ class AnyFamilyReader final : public ModelReader {
     }
   }
 
-  // Which of `families` it is, the directory's config.json says.
+  // Reads a model of which the directory's config.json says to which of
+  // `families` it belongs.
   static void ReadBesideDirectory(absl::Span<const Family* const> families,
                                   JsonReader& reader, ModelConfig* model) {
     OrderedJson overrides = OrderedJson::object();
@@ -191,7 +192,7 @@ absl::Status Parse(absl::string_view text, const std::string& source,
   const JsonReader whole(*document, report);
   CASTOR_RETURN_IF_ERROR(report.status());
   Json file = *document;
-  // What Castor's configuration gives was checked when it was read.
+  // The overrides of Castor's configuration were checked when they were read.
   for (const auto& [key, value] : model->GetOverrides().items()) {
     (*document)[key] = value;
   }
@@ -217,7 +218,7 @@ absl::Status Parse(absl::string_view text, const std::string& source,
                                     model->type, "\""));
   }
   OrderedJson known = OrderedJson::object();
-  // Another document may follow from what was read.
+  // Another document may follow from the one that was read.
   family->TranslateHfConfig(&*document, &file);
   family->ReadOverrides(reader, &known);
   for (const auto& [key, value] : model->GetOverrides().items()) {
@@ -244,9 +245,9 @@ absl::Status Parse(absl::string_view text, const std::string& source,
   return absl::OkStatus();
 }
 
-// Whether the weights of a model whose head is tied by its config.json have
-// another one all the same. What is wrong with the weights is found when they
-// are opened.
+// Returns true if the weights of a model whose head is tied by its config.json
+// have another one all the same. Errors of the weights are found when they are
+// opened.
 absl::StatusOr<bool> FindOwnHead(const ModelConfig& model) {
   const OrderedJson sizes = model.architecture->ToJson();
   if (model.pretrained.empty() || !sizes.value(kTied, false)) return false;
@@ -309,7 +310,7 @@ std::string HfConfigText(const ModelConfig& model, DType dtype) {
   const Family& family = FamilyOf(model);
   Json json = family.HfConfig(*model.architecture);
   if (model.origin != nullptr) {
-    // What means something to the family is what it asks for.
+    // Keys that mean something to the family are those that it asks for.
     JsonReport report(kConfigName);
     JsonReader reader(json, report);
     family.ReadHfConfig(reader);

@@ -145,7 +145,7 @@ TEST(ModelSection, RefusesATypeOrAKeyThatTheDirectorysFamilyDoesNotHave) {
       HasSubstr("hidden_dropout: a model of type \"gpt2\" has no such key"));
 }
 
-// What the config.json of an export says of a model that had `text`.
+// Returns the config.json of an export of a model that had `text`.
 Json ExportedOf(const std::string& text, DType dtype = DType::kFloat32) {
   ModelConfig model;
   const absl::Status read = ParsePretrained(text, "x", &model);
@@ -193,7 +193,7 @@ TEST(HfConfigText, IsKnownAgainByteForByte) {
                                   "scale": 1e-300, "name": "\u00e9"})",
                               "x", &model)
                   .ok());
-  // Whatever the model that comes.
+  // The model that is to be exported makes no difference.
   const auto another = ReadSection(R"({"type": "gpt2", "n_layer": 1})");
   ASSERT_TRUE(another.ok()) << another.status();
   for (const DType dtype :

@@ -36,7 +36,7 @@ struct OnlyValue {
   absl::string_view why = "";  // follows "false is not supported"
 };
 
-// What is told of a family in words and numbers.
+// A family's names and numbers.
 struct FamilyRow {
   // "model.type" in Castor's configuration and "model_type" in Hugging Face's.
   absl::string_view name;
@@ -84,7 +84,7 @@ class Family {
   // a model that comes from no directory. `architecture` is of this family,
   // here and below.
   Json HfConfig(const Architecture& architecture) const;
-  // What ReadHfConfig passed over, for the user.
+  // Notes for the user on keys that ReadHfConfig passed over.
   virtual std::vector<std::string> Notes(
       const Architecture& architecture) const {
     return {};
@@ -101,10 +101,10 @@ class Family {
       const Architecture& architecture) const = 0;
 
  private:
-  // What else of a config.json is an error in this family.
+  // Reports what else of a config.json is an error in this family.
   virtual void CheckHfConfig(JsonReader& reader) const {}
-  // What else a config.json has for releases of transformers that know a key by
-  // another name, and what it has in the place of keys that none knows.
+  // Adds keys to a config.json for releases of transformers that know a key by
+  // another name, and replaces keys that none knows.
   virtual void AddOldNames(Json* json) const {}
   // transformers' class of this model.
   virtual std::string HfClass(const Architecture& /*architecture*/) const {

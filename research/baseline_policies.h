@@ -1,14 +1,14 @@
 // Other systems' ways to place chunks, as policies to compare auto with. The
 // product does not have them.
 //
-// Each decides what its public code decides, for what there is here: chunks of
-// the trace's layout, one device and one host, and an executor that copies in
-// both directions beside compute. It knows the exact non-model bytes of each
-// moment, as after a warm-up without error, may use the whole budget, and runs
-// at every budget at which auto runs. What leaves does so right after its last
-// use, where these systems wait until its room is wanted; what is clean takes
-// no copy. Knobs that they leave to their users have the setting whose
-// simulated step is the fastest (baseline_search.h).
+// Each decides as its public code does, for what there is here: chunks of the
+// trace's layout, one device and one host, and an executor that copies in both
+// directions beside compute. It knows the exact non-model bytes of each moment,
+// as after a warm-up without error, may use the whole budget, and runs at every
+// budget at which auto runs. A chunk leaves right after its last use, where
+// these systems wait until its room is wanted; a clean one takes no copy. Knobs
+// that they leave to their users have the setting whose simulated step is the
+// fastest (baseline_search.h).
 //
 // gemini: Colossal-AI's auto placement (hpcaitech/ColossalAI, version 0.5.0,
 // April 2026, commit 4f9953b, colossalai/zero/gemini).
@@ -24,10 +24,10 @@
 //     (gemini_optimizer.py). Tried: nine shares from 0, its default, to 1 of
 //     the room that no moment needs, as a warm-up leaves it in which chunks
 //     have the least (warmup_non_model_data_ratio).
-//   More generous here: a fetch waits for its room and the bus alone, a
-//     prefetch there for all operators queued before it. States count as many
-//     bytes as they have, there a third more. Sums of micro batches are made on
-//     the host; there they are fetched for each one and sent back
+//   More generous here: a fetch waits for its room and the bus alone, while a
+//     prefetch there waits for all operators queued before it. States count as
+//     many bytes as they have, there a third more. Sums of micro batches are
+//     made on the host; there they are fetched for each one and sent back
 //     (ChunkManager.rearrange_accumulated_grad_chunk).
 //   Left out: its search for a chunk size; its static placement, whose
 //     fractions its user gives.
@@ -43,8 +43,9 @@
 //     FP32ChunkReadBuffer (ops/chunk_io_buff.py). Tried: nine shares from 0 to
 //     1; its default is 0.8.
 //   More generous here: copies run beside compute, where its host waits for
-//     each. It has all of the budget, not 0.8 less two chunks. What the host
-//     has updated goes up in 16 bits, there to what stayed in 32.
+//     each. It has all of the budget, not 0.8 less two chunks. Parameters that
+//     the host has updated go up in 16 bits, there in 32 to payloads that
+//     stayed.
 //   Left out: states are chunks like all others there, so that those on the
 //     device may leave in forward and backward and come back for the update.
 //     It has no gradient accumulation.
@@ -80,7 +81,7 @@ namespace castor {
 
 absl::Span<const PlacementPolicy> BaselinePolicies();
 
-// Null: there is none of that name.
+// Returns the baseline of that name, or null if there is none.
 const PlacementPolicy* FindBaseline(absl::string_view name);
 
 }  // namespace castor

@@ -210,8 +210,8 @@ TEST(GeminiPolicy, PrefetchesAsManyChunksAsItMayInTheRoomThatIsLeft) {
   const Plan two = Gemini(roomy, 2, 1.0);
   EXPECT_EQ(Fetches(two, 1), Places({12}));
   EXPECT_EQ(Fetches(two, 2), Places({12}));
-  // Nobody leaves for what is prefetched: 2 comes when it is used, and then 0
-  // leaves, whose next use is the farthest.
+  // No chunk leaves for one that is prefetched: 2 comes when it is used, and
+  // then 0 leaves, whose next use is the farthest.
   const Plan tight = Gemini(RoomFor(trace, 2), 2, 1.0);
   EXPECT_EQ(Fetches(tight, 1), Places({12}));
   EXPECT_EQ(Fetches(tight, 2), Places({2}));
@@ -254,7 +254,7 @@ TEST(ProTrainPolicy, FindsInBackwardWhatForwardLeftInItsBuffers) {
   EXPECT_EQ(Fetches(cached, 0).size(), 2);
   EXPECT_EQ(Fetches(cached, 1).size(), 1);
   EXPECT_EQ(Fetches(cached, 2).size(), 1);
-  // One of two buffers is for what is on its way.
+  // One of two buffers is for the chunk that is on its way.
   const Plan none = Proven(
       PlanProTrainWith(request, HostSides(trace), {kChunk, false}), request);
   EXPECT_EQ(Fetches(none, 1).size(), 2);

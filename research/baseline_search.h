@@ -1,6 +1,6 @@
-// What baselines with knobs share: whoever compares with them gives each the
-// setting with which its simulated step is the fastest, as nobody who runs such
-// a system could find out without trying.
+// The common part of baselines with knobs. Each gets the setting with which its
+// simulated step is the fastest, which nobody who runs such a system could find
+// out without trying.
 #ifndef CASTOR_RESEARCH_BASELINE_SEARCH_H_
 #define CASTOR_RESEARCH_BASELINE_SEARCH_H_
 
@@ -13,14 +13,14 @@
 
 namespace castor {
 
-// The length of a simulated step. The last of few steps may still profit from
-// queues that were empty at the start, so it is at least what the busiest
-// resource works.
+// Returns the length of a simulated step. The last of few steps may still
+// profit from queues that were empty at the start, so the length is at least
+// the time for which the busiest resource works.
 int64_t SimulatedStepNs(const Plan& plan, const PlanRequest& request);
 
-// The first chunks of the order, as many as may have their optimizer states in
-// `bytes`; those that were admitted where more do not fit, in evaluation, and
-// where the request fixes the sides.
+// Returns the sides with which the first chunks of the order, as many as fit,
+// have their optimizer states in `bytes`; the sides that were admitted where
+// more do not fit, in evaluation, and where the request fixes the sides.
 std::vector<Side> FirstSides(const PlanRequest& request,
                              const Admission& admission, double bytes);
 

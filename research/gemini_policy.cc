@@ -17,7 +17,8 @@ namespace {
 // Steps that are walked through one after the other, each of them alike.
 class Walk {
  public:
-  // Both outlive this. `free_bytes`: for what is there and not in use.
+  // Both outlive this. `free_bytes` are those for chunks that are there and not
+  // in use.
   Walk(const PlanRequest& request, const UseIndex& index,
        const std::vector<int64_t>& free_bytes, int64_t max_prefetch)
       : index_(index),
@@ -68,8 +69,8 @@ class Walk {
 
  private:
   enum class At : uint8_t { kHost, kDevice, kOnItsWay };
-  // What comes first leaves first: less its next use in the step at hand, or
-  // its end, and its gap, of which lower chunks have lower ones.
+  // The order in which chunks leave: minus the next use in the step at hand, or
+  // the step's end, then the gap, which is lower for lower chunks.
   using Resident = std::pair<int64_t, int64_t>;
 
   int64_t moments() const { return index_.moments(); }
@@ -95,7 +96,7 @@ class Walk {
     bytes_ += index_.gaps()[g].bytes;
   }
 
-  // What is on its way leaves only when nothing else is there.
+  // A chunk that is on its way leaves only when no other is there.
   void Leave() {
     Remove(staying_.empty() ? std::prev(on_their_way_.end())->second
                             : staying_.begin()->second);
@@ -147,8 +148,8 @@ class Walk {
   std::vector<bool> acts_;  // whether Gemini's hook runs before the operator
 };
 
-// What one step decides may be too much for the step after it if they never
-// become alike; then what has no room in both leaves, or comes when needed.
+// A step may keep too much for the step after it if they never become alike;
+// then chunks that have no room in both leave, or come when needed.
 void MakeFit(const UseIndex& index, const std::vector<int64_t>& free_bytes,
              Residency& residency) {
   Room room(free_bytes);

@@ -1,13 +1,13 @@
-// Gemini's auto placement as a baseline: research/baseline_policies.h says
-// what it takes from where.
+// Gemini's auto placement as a baseline: research/baseline_policies.h lists its
+// sources.
 //
 // The operators of a step are walked in their order, as Gemini meets them:
 //
-//   before each operator  what it uses and is not there is fetched; where there
-//                         is too little room, chunks leave, the one first whose
-//                         next use in this step is the farthest (of those that
-//                         have none, the first chunk);
-//   after that            what the next operators use is prefetched into the
+//   before each operator  its chunks that are not there are fetched; where it
+//                         has too little room, chunks leave, the one first
+//                         whose next use in this step is the farthest (of those
+//                         that have none, the first chunk);
+//   after that            chunks of the next operators are prefetched into the
 //                         room that is left, in their order: no more chunks on
 //                         their way than `max_prefetch`, none beyond the end of
 //                         the step, and nothing leaves for them.
@@ -32,8 +32,8 @@ struct GeminiKnobs {
 Plan PlanGeminiWith(const PlanRequest& request, const std::vector<Side>& side,
                     const GeminiKnobs& knobs);
 
-// The fastest over the knobs and over how many chunks have their states on the
-// device.
+// Returns the fastest plan over the knobs and over how many chunks have their
+// states on the device.
 Plan PlanGemini(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor

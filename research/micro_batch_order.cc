@@ -1,6 +1,7 @@
-// What the order of a step's micro batches costs, by the simulator: one after
-// the other, as the runtime runs them, against all of a block's before the next
-// block's. A chunk's gradients are added up in the same order in both.
+// Computes what the order of a step's micro batches costs, by the simulator:
+// one after the other, as the runtime runs them, against all of a block's
+// before the next block's. A chunk's gradients are added up in the same order
+// in both.
 //
 //   bazel run -c opt //research:micro_batch_order -- [--layers N]
 //       [--channels N] [--vocabulary N] [--batch N] [--length N]

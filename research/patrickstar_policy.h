@@ -1,11 +1,11 @@
-// PatrickStar's chunks as a baseline: research/baseline_policies.h says what
-// it takes from where.
+// PatrickStar's chunks as a baseline: research/baseline_policies.h lists its
+// sources.
 //
 // A chunk comes when an operator uses it; where there is too little room then,
 // chunks leave, the one first whose next use is the farthest, in this step or
 // in the next one. States of the first chunks of the order are on the device in
-// the *margin*: what is left beside the greatest non-model bytes and the
-// payloads of all chunks.
+// the *margin*: the bytes that are left beside the greatest non-model bytes and
+// the payloads of all chunks.
 #ifndef CASTOR_RESEARCH_PATRICKSTAR_POLICY_H_
 #define CASTOR_RESEARCH_PATRICKSTAR_POLICY_H_
 
@@ -25,7 +25,7 @@ int64_t PatrickStarMarginBytes(const PlanRequest& request);
 Plan PlanPatrickStarWith(const PlanRequest& request,
                          const std::vector<Side>& side);
 
-// The fastest over how much of the margin states may have.
+// Returns the fastest plan over all shares of the margin that states may have.
 Plan PlanPatrickStar(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor

@@ -1,18 +1,20 @@
 // The two of ProTrain's four numbers that are about activations, as a baseline
-// for "activation_checkpointing": "auto": so many blocks are *swapped*, their
-// activations go to the host and come back, so many are *recomputed*, and all
-// others keep theirs. research/baseline_policies.h says where that is from.
+// for "activation_checkpointing": "auto". One is the number of blocks that are
+// *swapped*, whose activations go to the host and come back, the other that of
+// blocks that are *recomputed*; all others keep theirs.
+// research/baseline_policies.h lists the sources.
 //
 // The last blocks keep them, since backward comes to these first. Of the others
 // the first are swapped, which leaves the most time for it, and recomputed ones
 // are spread among those that keep theirs; or swapped and recomputed ones
-// alternate, so that copies of the ones hide behind the compute of the others:
+// alternate, so that copies of the former hide behind the compute of the
+// latter:
 //
 //   2 of 8 swapped, 3 recomputed   spread       s s r . r . r .
 //                                  alternating  s r r s r . . .
 //
-// Which of the two the paper means its descriptions do not agree about, so both
-// are tried.
+// Descriptions of the paper do not agree about which of the two it means, so
+// both are tried.
 #ifndef CASTOR_RESEARCH_PROTRAIN_BLOCKS_H_
 #define CASTOR_RESEARCH_PROTRAIN_BLOCKS_H_
 

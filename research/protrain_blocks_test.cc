@@ -58,7 +58,7 @@ TEST(ProTrainBlocks, HaveTheNumbersThatTheyAreAskedFor) {
 }
 
 // Blocks of a chunk of a unit and an operator each, none of which is kept: its
-// input has a unit, what it keeps beside that two.
+// input has a unit, the tensors that it keeps beside that two.
 StepTrace Chain(int64_t blocks, int64_t operator_ns) {
   TraceBuilder builder;
   for (int64_t k = 0; k < blocks; ++k) builder.Chunk(kUnit, 3 * kUnit);
@@ -110,7 +110,7 @@ TEST(ProTrainBlocks, KeepsAllWhereThereIsRoomAndRecomputesWhereThereIsNone) {
   const StepTrace trace = Chain(4, 5 * kUnit);
   PlanRequest request = RequestFor(trace);
   EXPECT_EQ(Chosen(trace, request).kept, KeptBlocks(4, true));
-  // Copies take far longer than what they would spare.
+  // Copies take far longer than the time that they would spare.
   request.bus = {1e6, 1e6, 0};
   request.device_budget_bytes =
       SmallestDeviceBudget(FindPolicy("auto"), request);

@@ -14,7 +14,8 @@
 namespace castor {
 namespace {
 
-// The room beside what must be there and the blocks of gradients.
+// Returns the room beside the bytes that must be there and the blocks of
+// gradients.
 std::vector<int64_t> FreeBesideBlocks(
     const PlanRequest& request, const std::vector<Side>& side,
     const std::vector<GradientBlock>& blocks) {
@@ -40,7 +41,7 @@ Plan PlanProTrainWith(const PlanRequest& request, const std::vector<Side>& side,
   const UseIndex index(*request.trace, side, std::move(blocks));
   Residency residency = StayEverywhere(index);
 
-  // What persists has its room first, so that no other chunk takes it.
+  // Chunks that persist get their room first, so that no other takes it.
   Room room(free_bytes);
   std::vector<int64_t> back_at;
   for (size_t g = 0; g < residency.size(); ++g) {

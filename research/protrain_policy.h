@@ -1,12 +1,12 @@
-// ProTrain's chunks as a baseline: research/baseline_policies.h says what it
-// takes from where.
+// ProTrain's chunks as a baseline: research/baseline_policies.h lists its
+// sources.
 //
 // The first chunks of the order persist: they stay, with their states. All
-// others pass through buffers, which take what room there is:
+// others pass through buffers, which take the room that there is:
 //
-//   cached      what was used last stays until it is wanted again, so that
-//               backward finds what forward left there: where the buffers are
-//               full, that leaves first whose next use is the farthest;
+//   cached      chunks that were used stay until they are wanted again, so that
+//               backward finds those that forward left: where the buffers are
+//               full, the one leaves first whose next use is the farthest;
 //   on its way  some buffers are kept from that for chunks that come; they come
 //               as early as there is a buffer.
 #ifndef CASTOR_RESEARCH_PROTRAIN_POLICY_H_
@@ -21,10 +21,10 @@
 namespace castor {
 
 struct ProTrainKnobs {
-  // For so many bytes of chunks on their way nothing is cached.
+  // The bytes of buffers that are kept from the cache, for chunks on their way.
   int64_t on_their_way_bytes = 0;
-  // Whether gradients of micro batches that are not the last have blocks beside
-  // their payloads where there is room, so that these may be cached.
+  // If true, gradients of micro batches that are not the last have blocks
+  // beside their payloads where there is room, so that these may be cached.
   bool gradient_blocks = false;
 };
 
@@ -33,7 +33,7 @@ struct ProTrainKnobs {
 Plan PlanProTrainWith(const PlanRequest& request, const std::vector<Side>& side,
                       const ProTrainKnobs& knobs);
 
-// The fastest over the knobs and over how many chunks persist.
+// Returns the fastest plan over the knobs and over how many chunks persist.
 Plan PlanProTrain(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor

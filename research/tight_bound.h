@@ -1,7 +1,7 @@
 // The linear relaxation of all that a plan decides (benchmarks/linear_bound.h),
-// and what follows from the order in which a step does things: the step is also
-// as long as a chunk takes once around from its first use over its gradients,
-// its update on the host and its fetch (turns.h), or as all of its windows take
+// and what follows from the order of a step's work: the step is also as long as
+// a chunk takes once around from its first use over its gradients, its update
+// on the host and its fetch (turns.h), or as all of its windows take
 // (windows.h).
 #ifndef CASTOR_RESEARCH_TIGHT_BOUND_H_
 #define CASTOR_RESEARCH_TIGHT_BOUND_H_

@@ -80,7 +80,7 @@ void TightBound::Turns::FindGathers() {
 
 void TightBound::Turns::AddRounds() {
   std::vector<int64_t> updates, reduces;
-  // Whether updates may be before reduces: speculative ones are, too.
+  // True if updates may be before reduces: speculative ones are, too.
   bool mixed = request_.speculation.host_bytes > 0;
   for (const OpRecord& op : trace_.ops) {
     if (op.kind == OpKind::kCompute) continue;

@@ -1,5 +1,5 @@
 // The part of a step's program (tight_bound.h) that knows how long a step takes
-// around from the norm of its gradients to the next one.
+// from the norm of its gradients around to the next step's.
 #ifndef CASTOR_RESEARCH_TURNS_H_
 #define CASTOR_RESEARCH_TURNS_H_
 
@@ -15,7 +15,7 @@ namespace castor {
 
 class TightBound::Turns : public LinearBound::Builder {
  public:
-  // Adds to the program of `bound`, which has all that the plain one has.
+  // Adds to the program of `bound`, which has everything of the plain one.
   explicit Turns(TightBound* bound)
       : Builder(bound, Objective::kStepMs), tight_(*bound) {}
   void Add();
@@ -45,16 +45,18 @@ class TightBound::Turns : public LinearBound::Builder {
     int64_t to = 0;
     int64_t stay = -1;  // variable
   };
-  // What follows the norm, by the number of chunks that the host has updated.
+  // The work that follows the norm, by the number of chunks that the host has
+  // updated.
   struct Updated {
     // Variables for how long these updates take, and their fetches.
     std::vector<int64_t> update, fetch;
     std::vector<double> gathered_ms;
-    // By when all of them must be back: an operator, and compute before it.
+    // The operator by which all of them must be back, and the ms of compute
+    // before it.
     std::vector<int64_t> use;
     std::vector<double> use_ms;
   };
-  // What comes before the norm, from some gradients on to the last ones.
+  // The work before the norm, from some gradients on to the last ones.
   struct Reduced {
     double written_ms = 0;  // compute until the first ones are written
     // Variables for how long their copies take, and their reduces.
@@ -68,11 +70,12 @@ class TightBound::Turns : public LinearBound::Builder {
   void FindGathers();
 
   // The step is no shorter, either, than a chunk of the host's side takes from
-  // its first use to its first use: compute goes on to the last write before
-  // some reduce, whose gradients are copied and reduced; then come the updates
-  // on the host as far as the chunk's, which run in the order of the step; then
-  // its fetch. All reduces are before all updates, but for steps that update at
-  // once: there it is its own reduce. Of many chunks some stand for all.
+  // its first use to that of the next step: compute goes on to the last write
+  // before some reduce, whose gradients are copied and reduced; then come the
+  // updates on the host as far as the chunk's, which run in the order of the
+  // step; then its fetch. All reduces are before all updates, but for steps
+  // that update at once: there it is the chunk's own reduce. If there are many
+  // chunks, some stand for all.
   void AddRounds();
   void AddRound(int64_t c, int64_t reduced,
                 const std::vector<int64_t>& updated);
@@ -80,32 +83,32 @@ class TightBound::Turns : public LinearBound::Builder {
     return rounds_[c].reduced && !rounds_[c].reduced_unused;
   }
   // Where gradients are clipped, no chunk is updated before the last one's
-  // gradients are there, on whichever side. So what the bus, the host and the
-  // network do between some write and the norm, and between the norm and some
-  // use in the next step, adds up, whoever of the chunks has its states on the
-  // host: from the write of gradients r on the copies, or the reduces, of all
-  // that are written with them or later, in any micro batch; after the norm the
-  // updates as far as chunk i's, in the order of the step; then the fetches of
-  // all that are updated with it or later and used as soon as chunk k. That
-  // holds with any of the three on the device's side, too: what is left out
-  // then shortens nothing. The step is a turn of it all, so r, i and k each
-  // stand for a row; of many some stand for all.
+  // gradients are there, on whichever side. So the work of the bus, the host
+  // and the network between some write and the norm, and between the norm and
+  // some use in the next step, adds up, whichever of the chunks have their
+  // states on the host: from the write of gradients r on the copies, or the
+  // reduces, of all that are written with them or later, in any micro batch;
+  // after the norm the updates as far as chunk i's, in the order of the step;
+  // then the fetches of all that are updated with it or later and used as soon
+  // as chunk k. That holds with any of the three on the device's side, too:
+  // what is left out then shortens nothing. The step is a turn of it all, so r,
+  // i and k each stand for a row; of many some stand for all.
   void AddTurns();
   Updated AddUpdated(const std::vector<int64_t>& updated);
   std::vector<Reduced> AddReduced();
-  // The ways from the norm to the use of chunk k.
+  // Returns the ways from the norm to the use of chunk k.
   std::vector<Row> WaysToUse(const Updated& updated, size_t k);
-  // What the network has to do after operator `use` and before the norm beside
-  // exchanging gradients: all gathers for later operators, but for what there
-  // was room for at the operator that leaves the least.
+  // Returns the network's work after operator `use` and before the norm beside
+  // exchanging gradients: all gathers for later operators, except those for
+  // which there was room at the operator that leaves the least.
   Row GathersAfter(int64_t use);
-  // Whether number i is one of about `some` that stand for all `size`. The last
-  // one is.
+  // Returns true if number i is one of about `some` that stand for all `size`.
+  // The last one is.
   static bool IsOneOfSome(size_t i, size_t size, size_t some) {
     return (size - 1 - i) % std::max<size_t>(1, size / some) == 0;
   }
-  // A chunk, and for how long something works for as much of it as is on the
-  // host, and whose gradients are added up there if `and_sum`.
+  // A chunk, and the ms that a resource works for it where it is on the host,
+  // and if `and_sum`, where its gradients are added up there, too.
   struct Link {
     int64_t chunk = 0;
     double ms = 0;

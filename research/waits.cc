@@ -1,5 +1,5 @@
-// How long copies take between two operators where their chunks cannot be there
-// while these run.
+// Adds the times that copies take between two operators where their chunks
+// cannot be there while these run.
 #include <algorithm>
 #include <utility>
 

@@ -10,8 +10,8 @@
 namespace castor {
 namespace {
 
-// What is fetched long before its use is told apart by groups of so many
-// windows alone.
+// Fetches long before their use are told apart only by groups of so many
+// windows.
 constexpr int64_t kGroup = 4;
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
@@ -195,9 +195,9 @@ void TightBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
   }
 }
 
-// Where there is the least room what comes next has to wait, so windows end
-// before these operators, after them, and between them before each that uses
-// what may have to come.
+// Where there is the least room the next copies have to wait, so windows end
+// before these operators, after them, and between them before each that uses a
+// chunk that may have to come.
 void TightBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
                                        std::vector<bool>* is_end) const {
   std::vector<double> rooms;
@@ -300,7 +300,7 @@ void TightBound::Windows::AddFetches() {
   Work work = {std::vector<Row>(windows()),
                std::vector<Row>(GroupOf(windows()))};
   for (Copy& fetch : fetches_) {
-    // All of it comes, but for what stays.
+    // All of the chunk comes, except the part that stays.
     const bool on_host = fetch.side == Side::kHost;
     Row all = {{}, on_host ? -1.0 : 0.0};
     Add(&all, bound_.on_device_[fetch.chunk], on_host ? -1 : 1);
@@ -334,7 +334,7 @@ void TightBound::Windows::AddGradients() {
     Add(&all, bound_.on_device_[copy.chunk], -1);
     Add(&all, bound_.summed_[copy.chunk], -1);
     const int64_t first = WindowAt(copy.from + 1);
-    // What goes later than in these windows is told apart no more.
+    // Copies later than in these windows are told apart no more.
     const int64_t later = first + std::min(2 * kGroup, windows());
     const int64_t last =
         copy.no_room < 0 ? later : std::min(later, WindowAt(copy.no_room));
@@ -429,7 +429,7 @@ std::vector<int64_t> TightBound::Windows::WorkAfterNorm(int64_t first,
     updated[c] = true;
     Add(&updates, bound_.on_device_[c], Ms(op.duration_ns));
   }
-  // Whether the first operator waits for its chunk's update.
+  // Returns true if the first operator waits for its chunk's update.
   const auto waits = [&] {
     for (const OpRecord& op : trace_.ops) {
       if (op.kind != OpKind::kCompute) continue;
@@ -454,8 +454,8 @@ std::vector<int64_t> TightBound::Windows::WorkAfterNorm(int64_t first,
   return sums;
 }
 
-// While the model's operators run, for at other moments what is queued need not
-// have come to its turn.
+// Limits the room while the model's operators run: at other moments queued
+// copies need not have come to their turn.
 void TightBound::Windows::AddRoom() {
   int64_t held = -1, on_way = -1;
   double room = kNone;

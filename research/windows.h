@@ -2,19 +2,20 @@
 //
 // A window is what lies between the ends of two of the model's operators. The
 // step is as long as its windows are together, and each of them no shorter than
-// what compute and the two directions of the bus do in it. What is on its way
-// takes room while operators run: of what comes, the part that has come by the
-// end of a window; of gradients that leave, the part that leaves after it. So
-// where an operator leaves no room for what comes next the bus stands still,
-// and elsewhere what it did not do there is added to what it has to do.
+// the work of compute and of the two directions of the bus in it. Copies on
+// their way take room while operators run: of a payload that comes, the part
+// that has come by the end of a window; of gradients that leave, the part that
+// leaves after it. So where an operator leaves no room for what comes next the
+// bus stands still, and the copies that it did not make there are added to its
+// work elsewhere.
 //
 // Copies may be made part by part and in any order, as long as a payload comes
 // after its use before the gap and, where its gradients are clipped, not before
 // the last ones of all are written.
 //
-// But where there is no room for the whole of a chunk no part of it is there.
-// So what must come, go or be worked on by the host between two operators, one
-// after the other, takes its time there (waits.cc).
+// Where there is no room for the whole of a chunk, however, no part of it is
+// there. So copies and work of the host that must be done between two
+// operators, one after the other, take their time there (waits.cc).
 #ifndef CASTOR_RESEARCH_WINDOWS_H_
 #define CASTOR_RESEARCH_WINDOWS_H_
 
@@ -49,7 +50,7 @@ class TightBound::Windows {
     int64_t end = 0;  // the operator with which it ends
     int64_t variable = 0;
   };
-  // What crosses the bus in windows [first, last].
+  // The part of a copy that crosses the bus in windows [first, last].
   struct Part {
     int64_t first = 0;
     int64_t last = 0;
@@ -58,15 +59,16 @@ class TightBound::Windows {
   struct Copy {
     int64_t chunk = 0;
     Side side = Side::kHost;  // of the chunk
-    // A fetch: those of its gap; gradients: their last write and their reduce.
+    // For a fetch, the ends of its gap; for gradients, their last write and
+    // their reduce.
     int64_t from = 0;
     int64_t to = 0;
     double ms = 0;
-    // How long the host's update takes that a fetch after the norm waits for.
+    // The time of the host's update that a fetch after the norm waits for.
     double update_ms = 0;
-    // How long a fetch that waits for the host waits for gradients that are
-    // written before the gap, while they are copied there, reduced and perhaps
-    // used for an update; else 0.
+    // The time for which a fetch that waits for the host waits for gradients
+    // that are written before the gap, while they are copied there, reduced and
+    // perhaps used for an update; else 0.
     double gradients_ms = 0;
     int64_t written = -1;  // and the operator that writes them
     // The operator next to the copy's end of its gap, a fetch's last and that
@@ -75,7 +77,7 @@ class TightBound::Windows {
     int64_t stay = -1;  // variable: the part that needs not be fetched
     std::vector<Part> parts = {};
   };
-  // What one resource works, for each window and each group of them.
+  // The work of one resource, for each window and each group of them.
   struct Work {
     std::vector<Row> windows, groups;
   };
@@ -86,7 +88,7 @@ class TightBound::Windows {
   // the last write before each reduce.
   void FindCopies();
   void FindFetches(const UseIndex& index, Side side);
-  // How long the host works on the chunk over [from, to].
+  // Returns how long the host works on the chunk over [from, to], in ms.
   double HostMs(int64_t chunk, int64_t from, int64_t to) const;
   // The first operator after this one, within a step, that leaves no room for
   // the chunk; or -1.
@@ -105,30 +107,29 @@ class TightBound::Windows {
   // Where gradients are clipped, the host updates one chunk after the other
   // when the copies of all gradients are over, and so do the device and, behind
   // it, the operators of the next step. So from the end of a window before the
-  // last write to that of one after it there is time for the copies of what is
-  // written in between, and for the updates of what is fetched in between, or
-  // the device's and the operators.
+  // last write to that of one after it there is time for the copies of
+  // gradients that are written in between, and for the updates of chunks that
+  // are fetched in between, or the device's and the operators.
   void AddNorm();
-  // Variables for what the host updates, and what the device does, after the
-  // norm and until each of these windows ends; -1 where there is nothing.
+  // Return variables for the host's updates, and for the device's work, after
+  // the norm and until each of these windows ends; -1 where there is nothing.
   std::vector<int64_t> UpdatesOfHost(int64_t first, int64_t end);
   std::vector<int64_t> WorkAfterNorm(int64_t first, int64_t end);
-  // What of a copy there is: `always` and the changes together.
+  // The share of a copy that is made: `always` and the changes together.
   struct Share {
     double always = 0;
     Changes changes;
   };
   // `is_summed`: whether it is made for gradients that the device adds up, too.
   Share ShareOf(const Copy& copy, bool is_summed) const;
-  // Where copies take longer than the operators between those that they lie
-  // between.
+  // Adds waits where copies take longer than the operators between their ends.
   void AddWaits();
-  // The same for gradients that must have gone before a payload can come.
+  // Does the same for gradients that must have gone before a payload can come.
   void AddExchanges(
       const Copy& gradients,
       const std::vector<std::vector<const Copy*>>& fetches_before);
-  // From the end of operator `from` to the beginning of `to`, for a plan that
-  // has all of `shares`.
+  // A wait from the end of operator `from` to the beginning of `to`, for a plan
+  // that has all of `shares`.
   struct Wait {
     int64_t from = 0;
     int64_t to = 0;
@@ -179,7 +180,7 @@ class TightBound::Windows {
   // By moment and at the end, how long the operators before it take.
   std::vector<double> compute_ms_;
   std::vector<std::vector<Wait>> waits_;  // by window, of those in one alone
-  // By moment, the MiB by which what is on its way changes there.
+  // By moment, the changes there of the MiB that are on their way.
   std::vector<Changes> changes_;
   std::vector<Held> held_;
 };

@@ -6,9 +6,9 @@
 
 namespace castor {
 
-// When a plan's copies cross the bus: what is fetched as late as it could be,
-// what is copied back as early, if operators start when they do. So none takes
-// room for longer than it does.
+// The times at which a plan's copies cross the bus: fetches as late as they
+// could, copies back as early, if operators start when they do. So none takes
+// room for longer than in the plan.
 class TightBound::Windows::Timeline {
  public:
   Timeline(const Windows& windows, const Plan& plan, const PlanCost& cost)
@@ -65,7 +65,7 @@ class TightBound::Windows::Timeline {
     const OpRecord& op = trace_.ops[moment % moments_];
     return StartMs(moment) + static_cast<double>(op.duration_ns) * 1e-6;
   }
-  // When a window ends; -1 is the last one of the step before.
+  // Returns when a window ends; -1 is the last one of the step before.
   double EndMs(int64_t window) const {
     if (window < 0) return EndMs(window + all_.windows()) - StepMs(1);
     return OperatorEndMs(all_.EndOf(window));
@@ -133,8 +133,8 @@ class TightBound::Windows::Timeline {
     });
   }
 
-  // What is fetched again before its use before the gap is over, into another
-  // place, might as well have stayed.
+  // A payload that is fetched again, into another place, before its use before
+  // the gap is over might as well have stayed.
   void Share(const Copying& copying, std::vector<double>* point) const {
     const Copy& copy = *copying.copy;
     const double begin_ms = copying.begin_ms + StepMs(copying.step);

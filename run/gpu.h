@@ -21,8 +21,8 @@ namespace castor {
 struct Gpu {
   cuda::Api* api = nullptr;
   const kernels::KernelTable* kernels = nullptr;
-  // What the kernels take: the table's or, of a GPU that is not here, the same
-  // from a build that may have no table.
+  // The sizes that the kernels take: the table's or, of a GPU that is not here,
+  // the same from a build that may have no table.
   const kernels::KernelSizes* sizes = nullptr;
   int ordinal = 0;  // among those that this process sees
   cuda::GpuProperties properties;
@@ -44,9 +44,9 @@ absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank);
 // A GPU that is not here, to plan for: `sizes` is all that a plan needs of it.
 Gpu GpuElsewhere();
 
-// What several GPUs need beside their runs: buffers of NCCL's channels, most of
-// them made when parts first move. Kept until several GPUs have shown what it
-// is.
+// Bytes that each of several GPUs needs beside its run: buffers of NCCL's
+// channels, most of them made when parts first move. It is an estimate until it
+// was measured on several GPUs.
 inline constexpr int64_t kNcclBytes = int64_t{1} << 30;
 
 // FailedPrecondition: a GPU of this name, whose compute capability is 86 for
@@ -54,15 +54,16 @@ inline constexpr int64_t kNcclBytes = int64_t{1} << 30;
 absl::Status CheckCapability(absl::string_view name, int capability,
                              int least_capability);
 
-// What opens it, with an arena of so many bytes and so many threads of the
-// host's compute stream. `compute_stream`: see CudaDeviceOptions.
+// Returns a function that opens it, with an arena of so many bytes and so many
+// threads of the host's compute stream. `compute_stream`: see
+// CudaDeviceOptions.
 std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
 OpenerOf(const Gpu& gpu, int threads,
          std::optional<cuda::Api::Stream> compute_stream = std::nullopt);
 
-// What orders streams of the GPU that somebody else works on: what is queued on
-// `later` from the call on starts after what is queued on `earlier` until then.
-// Any thread may call it.
+// Returns a function that orders two streams of the GPU that somebody else
+// works on: work that is queued on `later` from the call on starts after the
+// work that was queued on `earlier` until then. Any thread may call it.
 std::function<absl::Status(cuda::Api::Stream earlier, cuda::Api::Stream later)>
 OrdererOf(const Gpu& gpu);
 

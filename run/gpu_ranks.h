@@ -11,12 +11,14 @@
 
 namespace castor {
 
-// What the GPUs of all ranks have room for, so that all plan alike: the least
-// of what is usable, less what NCCL takes for itself. `local_rank`: see FindGpu
-// (run/gpu.h). All ranks call it together, and a failure is the same on all.
+// Returns the bytes for which the GPUs of all ranks have room, so that all plan
+// alike: the least of the usable bytes, less what NCCL takes for itself.
+// `local_rank`: see FindGpu (run/gpu.h). All ranks call it together, and a
+// failure is the same on all.
 absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank);
 
-// What moves parts between the ranks' GPUs; see device/cuda/nccl/join_gpus.h.
+// Joins the ranks' GPUs, so that parts can move between them; see
+// device/cuda/nccl/join_gpus.h.
 absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
                                                       int local_rank);
 

@@ -13,7 +13,7 @@
 namespace castor {
 namespace {
 
-// The machine's GPU, and what the build has code for.
+// The machine's GPU, and the GPUs that the build has code for.
 cuda::FakeApi* api = nullptr;
 int oldest_of_build = 75;
 

@@ -47,9 +47,9 @@ absl::Status CheckRanks(const RankOptions& ranks, bool joins);
 // A bus of this speed, or of the assumed one where it is 0 (unlimited).
 BusModel BusOf(double bytes_per_s);
 
-// What a plan for `trace`, which outlives the request, may use of this memory.
-// Beside `staging` and what the optimizer has for itself the host holds
-// `host_bytes` all the time.
+// Asks for a plan for `trace`, which outlives the request, with as much of this
+// memory as it may use. Beside `staging` and the optimizer's own memory the
+// host holds `host_bytes` all the time.
 PlanRequest RequestFor(const StepTrace& trace, const MemoryOptions& memory,
                        const ChunkLayout& layout, const ShardStaging& staging,
                        int64_t host_bytes, const BusModel& bus);

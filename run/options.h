@@ -1,5 +1,5 @@
-// What a run is told of the memory that it may use, of the device that it opens
-// and of the ranks that it is one of.
+// A run's options: the memory that it may use, the device that it opens and the
+// ranks that it is one of.
 #ifndef CASTOR_RUN_OPTIONS_H_
 #define CASTOR_RUN_OPTIONS_H_
 
@@ -26,8 +26,8 @@ struct MemoryOptions {
   int64_t host_bytes = kUnlimitedBytes;
   // At most; the pool takes what homes and the slots of shards need.
   int64_t pinned_bytes = kUnlimitedBytes;
-  // What a rank may take of its machine's memory, where others share it. 0: all
-  // of it.
+  // The bytes that a rank may take of its machine's memory, where others share
+  // it. 0: all of it.
   int64_t machine_share_bytes = 0;
   // A GPU's device memory is its own; an emulated device's is the machine's.
   bool device_has_own_memory = false;
@@ -37,9 +37,9 @@ struct MemoryOptions {
   bool prefetch = true;
 };
 
-// What a training on several ranks knows before there are any: N ranks train
-// one model, of which each holds 1/N of every chunk. They must be given the
-// same model and the same options but for `rank`, or they fail when they start.
+// A rank's place in a training on several: N ranks train one model, of which
+// each holds 1/N of every chunk. They must be given the same model and the same
+// options but for `rank`, or they fail when they start.
 struct RankOptions {
   int rank = 0;
   int world_size = 1;

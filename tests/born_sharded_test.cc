@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kRanks = 4;
 
-// What all ranks together have asked for.
+// Counts what all ranks together ask for.
 class Asked {
  public:
   void Add(const Parameter& parameter, StatePart part, int64_t begin,

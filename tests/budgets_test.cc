@@ -92,7 +92,7 @@ absl::Status ChangeBudgets(const Needs& needs, Random random, Trainer& trainer,
             "of ", asked, " refused: ", set.message(), "; now ", after));
       }
       ++tally->refused;
-      // What it says is true to the byte.
+      // The refusal's figures are true to the byte.
       if (!random.Chance(0.5)) continue;
       ++tally->refused_exactly;
       if (!absl::IsResourceExhausted(trainer.SetDeviceMemory(least - 1))) {
@@ -112,8 +112,8 @@ absl::Status ChangeBudgets(const Needs& needs, Random random, Trainer& trainer,
   return absl::OkStatus();
 }
 
-// A random training with room for what it needs at least, and what comes of it
-// with everything on the device.
+// A random training with room for what it needs at least, and its results with
+// everything on the device.
 struct RandomRun {
   TrainingCase c;
   Needs needs;
@@ -255,7 +255,7 @@ TEST(Budgets, FollowWhatOthersLeaveAndChangeNoBit) {
             absl::StrCat("a peak of ", trainer.arena_stats().peak_in_budget,
                          " in ", budget, " bytes, floor ", floor));
       }
-      // What is said of a floor is said by all ranks or by none.
+      // All ranks or none have a note about a floor.
       const std::string note = trainer.TakeMemoryNote();
       if (trainer.communicator() != nullptr &&
           trainer.communicator()->rank() > 0) {

@@ -61,8 +61,8 @@ void ByteAccountant::OnWork(const WorkRecord& work,
     Wrong(absl::StrCat("item ", work.count, " of stream ", stream,
                        " is out of order, of kind ", RowOf(work.kind).name));
   }
-  // What the ranks say of a collective tiles the item that ran it: waiting for
-  // the last of them, then the transfer.
+  // The times that the ranks report of a collective tile the item that ran it:
+  // waiting for the last of them, then the transfer.
   if (network != nullptr &&
       (network->stream != work.stream || network->count != work.count ||
        network->ready_ns < work.start_ns || network->ready_ns > work.end_ns ||

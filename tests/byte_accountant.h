@@ -1,6 +1,6 @@
-// Promise P5, and what plans predict, held against a run as it goes: at every
+// Checks promise P5 and the predictions of plans while a run goes on: at every
 // operator the device's bytes by category sum to the arena's own count, which
-// is to the byte what the plan said; every wait names what it waits for.
+// equals the plan's to the byte; every wait names its cause.
 #ifndef CASTOR_TESTS_BYTE_ACCOUNTANT_H_
 #define CASTOR_TESTS_BYTE_ACCOUNTANT_H_
 
@@ -25,9 +25,10 @@ class ByteAccountant final : public RunObserver {
   void OnWork(const WorkRecord& work, const NetworkRecord* network) override;
   void OnWait(const WaitRecord& wait) override;
 
-  // The first thing that did not add up. Call when the work is over.
+  // Returns the first check that failed. Call it when the work is over.
   absl::Status status() const;
-  // How many operators were checked, so that a test knows that some were.
+  // The number of operators that were checked, so that a test knows that some
+  // were.
   int64_t operators() const { return operators_; }
 
  private:
@@ -38,7 +39,7 @@ class ByteAccountant final : public RunObserver {
   uint16_t tag_ = 0;
   int64_t operators_ = 0;
 
-  mutable std::mutex mutex_;  // of what streams' threads touch
+  mutable std::mutex mutex_;  // guards what the streams' threads touch
   int64_t last_count_[kNumStreams] = {};
   int64_t last_end_ns_[kNumStreams] = {};
   absl::Status status_;

@@ -1,5 +1,5 @@
-// Random trainings for property tests: a model with what its result may depend
-// on, and placements, on which it may not depend (promise P1).
+// Random trainings for property tests: a model with all that its result may
+// depend on, and placements, on which it may not depend (promise P1).
 //
 // Everything is a function of a seed, so that any case can be made again alone.
 #ifndef CASTOR_TESTS_CASE_GENERATOR_H_
@@ -31,12 +31,12 @@ void SetType(DType dtype, TrainingCase* c);
 TrainingCase RandomGeneration(uint64_t seed);
 
 // The same training with everything on the device, activations too, nothing
-// fetched ahead, one thread, an unlimited bus: what all placements are held
-// against. It evaluates
-// when `c` does.
+// fetched ahead, one thread, an unlimited bus. All placements are compared with
+// it. It evaluates when `c` does.
 TrainingCase ReferenceOf(const TrainingCase& c);
 
-// What a run needs under its policy and chunk size, found from refusals.
+// The bytes that a run needs under its policy and chunk size, found from
+// refusals.
 struct Needs {
   int64_t smallest_device = 0;  // with the case's host budget
   int64_t unmanaged_device = 0;
@@ -49,8 +49,8 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
 // Any row of the table of policies, the default one thrice as often as another.
 const PlacementPolicy* RandomPolicy(Random& random);
 
-// `model` with random budgets, chunk size, kept activations and so on, biased
-// to where budgets are just too small or just enough for `policy`; null: for
+// `model` with random budgets, chunk size, kept activations and so on, often
+// with budgets that are just too small or just enough for `policy`; null: for
 // any policy. On up to `most_ranks` ranks, as far as they can share the micro
 // batches.
 absl::StatusOr<TrainingCase> RandomPlacement(
@@ -64,11 +64,11 @@ void PlanAgainAndAgain(Random& random, TrainingCase* c);
 // A planner's mistake that no proof lets through: a chunk is fetched twice.
 void FetchTwice(Plan* plan);
 
-// All that is needed to write the case down by hand.
+// Returns all that is needed to write the case down by hand.
 std::string Describe(const TrainingCase& c);
 
-// A case for which `fails` holds, with as much made plain as goes without
-// making it pass. `fails(c)` must hold. Runs it a few dozen times.
+// Returns a case for which `fails` still holds, with as many settings as
+// possible made plain. `fails(c)` must hold. Runs it a few dozen times.
 TrainingCase Shrink(TrainingCase c,
                     const std::function<bool(const TrainingCase&)>& fails);
 

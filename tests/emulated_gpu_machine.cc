@@ -17,8 +17,8 @@ cuda::FakeApi* Gpu() {
                                                std::function<void()> work) {
       cuda::FakeApi::Launch(stream, std::move(work));
     };
-    // How many launches a stream's queue in the driver takes, if not any
-    // number.
+    // The number of launches that a stream's queue in the driver takes, if it
+    // is limited.
     const char* const limit = std::getenv("CASTOR_FAKE_QUEUE");
     return new cuda::FakeApi(
         {.jitter_ns = 100'000,

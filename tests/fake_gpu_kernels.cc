@@ -12,8 +12,8 @@
 namespace castor::testing {
 namespace {
 
-// What a queued call must keep of arguments that lie in host memory, since the
-// caller's are gone when the stream gets there: of most kernels nothing.
+// A queued call's arguments, with copies of those in host memory, since the
+// caller's are gone when the stream gets there. Most kernels have none.
 template <class Args>
 struct Kept {
   explicit Kept(const Args& args) : args(args) {}

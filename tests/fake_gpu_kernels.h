@@ -1,6 +1,7 @@
-// The GPU's operators for a GPU made of threads (device/cuda/fake_api.h): the
-// host's, queued on the fake's streams, so that a training run on the CUDA
-// device must give the host device's bits if its streams are ordered right.
+// The GPU's operators for a GPU made of threads (device/cuda/fake_api.h): they
+// are the host's, queued on the fake's streams, so that a training run on the
+// CUDA device must give the host device's bits if its streams are ordered
+// right.
 #ifndef CASTOR_TESTS_FAKE_GPU_KERNELS_H_
 #define CASTOR_TESTS_FAKE_GPU_KERNELS_H_
 
@@ -10,7 +11,8 @@
 
 namespace castor::testing {
 
-// What the fake wants as workspace for each operator more than the host does.
+// The bytes of workspace that each operator takes on the fake beyond the
+// host's.
 inline constexpr int64_t kFakeGpuWorkspaceBytes = 768;
 
 const kernels::KernelTable* FakeGpuKernels();

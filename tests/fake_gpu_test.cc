@@ -197,7 +197,7 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
       EXPECT_EQ(run->state_sha256, host->state_sha256);
       EXPECT_EQ(run->losses, host->losses);
       EXPECT_EQ(run->state, host->state);
-      // What auto has ranks gather depends on measured durations.
+      // The bytes that ranks gather under `auto` depend on measured durations.
       if (policy.name != "auto") {
         EXPECT_EQ(run->reports.back().network_bytes,
                   ranks->reports.back().network_bytes);
@@ -210,7 +210,8 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
 }
 
 // A driver whose queues are short makes launching threads stand still, and
-// whoever calls it meanwhile; one that takes 256 launches or more never does.
+// others that call it meanwhile; one that takes 256 launches or more never
+// does.
 TEST(FakeGpu, TheLengthOfTheDriversQueuesDoesNotShow) {
   for (const PlacementPolicy& policy : Policies()) {
     const auto host = RunTraining(Small(&policy, DType::kFloat32));

@@ -7,7 +7,7 @@
 // `torch_float32_error` is PyTorch's largest error per tensor, of several runs
 // that round differently; ours may be kErrorRatio times that, plus two units in
 // the last place of the tensor's largest value for roundings where PyTorch's
-// error happens to vanish. Of PyTorch's error in 16 bits there is one run, and
+// error happens to vanish. PyTorch's error in 16 bits is that of one run, and
 // ours may be kHalfErrorRatio times that.
 //
 // Mistakes. Each fixture must tell a model that is slightly another one: the
@@ -66,7 +66,7 @@ nlohmann::json Expected(const std::string& name) {
   return nlohmann::json::parse(in);
 }
 
-// Micro batch `index` of an encoder's fixture. What pads a sequence is of a
+// Micro batch `index` of an encoder's fixture. A sequence's padding is a
 // document of its own.
 MicroBatch EncoderBatch(const nlohmann::json& expected, int64_t index) {
   const nlohmann::json& inputs = expected["inputs"][index];
@@ -399,7 +399,8 @@ class FamilyLogits : public ::testing::TestWithParam<std::string> {
     return changed;
   }
 
-  // How far the logits are from what is expected, in units of the limit.
+  // Returns how far the logits are from the expected ones, in units of the
+  // limit.
   double OffBy(const ModelConfig& model, const Change& change = nullptr) const {
     const TrainingCase c = CaseOf(GetParam(), expected_);
     const MicroBatch first = c.data(0);

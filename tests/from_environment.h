@@ -1,4 +1,5 @@
-// How many cases a test draws, and from which seed, as whoever runs it asks.
+// Reads from the environment how many cases a test is to draw, and from which
+// seed.
 #ifndef CASTOR_TESTS_FROM_ENVIRONMENT_H_
 #define CASTOR_TESTS_FROM_ENVIRONMENT_H_
 

@@ -29,7 +29,8 @@ class Generation : public ::testing::TestWithParam<const models::Family*> {
   Generation() {
     Random random(17);
     architecture_ = RandomArchitecture(*GetParam(), random);
-    // GPT-2 has names of its own for what RandomArchitecture makes small.
+    // GPT-2 has names of its own for the sizes that RandomArchitecture makes
+    // small.
     for (const auto& [key, value] :
          {std::pair<const char*, int64_t>{"max_position_embeddings", 13},
           {"n_layer", 2},

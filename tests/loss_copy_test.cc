@@ -1,5 +1,6 @@
-// When the loss of a step comes to the host: between forward and backward, so
-// that whoever waits for it waits for nothing that backward copies.
+// Tests when the loss of a step comes to the host: between forward and
+// backward, so that a thread that waits for it waits for nothing that backward
+// copies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,8 +51,8 @@ class Recorder final : public RunObserver {
   }
   void OnWait(const WaitRecord&) override {}
 
-  // Where the losses' copies lie among the operators of `trace`. How many steps
-  // were looked at.
+  // Checks where the losses' copies lie among the operators of `trace`. Returns
+  // how many steps were looked at.
   int64_t Check(const StepTrace& trace, bool several_ranks) const {
     for (const auto& [tag, step] : steps_) {
       SCOPED_TRACE(::testing::Message() << "step " << step);

@@ -53,7 +53,7 @@ TEST(LossScale, LearnsWhatFp32Learns) {
   EXPECT_FALSE(single->state.loss_scale.has_value());
 }
 
-// What is too small for fp16 unscaled vanishes; that is what the scale is for.
+// Gradients that are too small for fp16 vanish without a scale.
 TEST(LossScale, KeepsGradientsThatWouldVanish) {
   TrainingCase c = Small();
   c.options.optimizer.gradient_clipping = 0;
@@ -162,7 +162,7 @@ TEST(LossScale, EndsTrainingWhereItCannotSink) {
       EXPECT_TRUE(absl::StrContains(result.status().message(), part))
           << result.status();
     }
-    // What was there is there, and may be read and saved.
+    // The state from before is still there, and may be read and saved.
     c.steps = 3;
     c.after_step = [](Trainer& trainer, int64_t step) {
       absl::Status drained = trainer.Drain();

@@ -72,8 +72,8 @@ struct Tally {
   int64_t device_sums = 0;        // those of the ranks' last plans
   // Updates ahead of the norm, and those of them that were in vain.
   SpeculationCounts speculation;
-  // How many of the ranks' last plans chose to keep the activations of some
-  // blocks, and how many of all.
+  // The numbers of the ranks' last plans that chose to keep the activations of
+  // some blocks, and of all.
   int64_t chose_some = 0;
   int64_t chose_all = 0;
   // Those with blocks whose activations may leave, and the bytes of these that
@@ -124,8 +124,8 @@ absl::Status CheckSameResults(const TrainingResult& reference,
   return absl::OkStatus();
 }
 
-// What a model's key-value cache takes: for each layer keys and values, in
-// blocks of whole alignments. 0: it trains.
+// Returns the bytes of a model's key-value cache: for each layer keys and
+// values, in blocks of whole alignments. 0: the model trains.
 int64_t CacheBytes(const TrainingCase& c) {
   const OrderedJson sizes = ModelConfigOf(c).architecture->ToJson();
   const auto size = [&](const char* key, const char* in_gpt2) {
@@ -200,7 +200,7 @@ absl::Status CheckRefusal(const TrainingCase& c, const TrainingResult& result) {
   return absl::OkStatus();
 }
 
-// How many chunks' gradients the device adds up for the host's side.
+// Returns how many chunks' gradients the device adds up for the host's side.
 int64_t DeviceSums(const Trainer& trainer) {
   int64_t sums = 0;
   if (trainer.training_plan() == nullptr) return 0;
@@ -302,7 +302,7 @@ absl::Status FollowAdvice(TrainingCase c, const TrainingResult& reference,
       absl::StrCat("what refusals say does not help:", advice));
 }
 
-// What a failing case is, after making it as plain as possible.
+// Describes a failing case, after making it as plain as possible.
 std::string Explain(const TrainingCase& c, bool follow) {
   const auto check = [follow](const TrainingCase& x) -> absl::Status {
     SetCurrentCase(Describe(x));
@@ -409,8 +409,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);
   }
-  // Which blocks are kept follows from measured durations, too, so that only
-  // many cases are sure to have some.
+  // The choice of kept blocks follows from measured durations, too, so that
+  // only many cases are sure to have some.
   if (only < 0 && models >= 40 * kGroups) {
     EXPECT_GT(tally.chose_some + tally.chose_all, 0);
     EXPECT_GT(tally.offloaded, 0);

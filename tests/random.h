@@ -13,14 +13,14 @@ class Random {
  public:
   explicit Random(uint64_t seed, uint64_t stream = 0) : key_{seed, stream} {}
 
-  // In [low, high].
+  // Returns a number in [low, high].
   int64_t Uniform(int64_t low, int64_t high) {
     const auto words = Philox4x32(key_, next_++);
     const uint64_t word = uint64_t{words[0]} << 32 | words[1];
     return low +
            static_cast<int64_t>(word % static_cast<uint64_t>(high - low + 1));
   }
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double Real() {
     return static_cast<double>(Philox4x32(key_, next_++)[0]) * 0x1p-32;
   }

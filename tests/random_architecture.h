@@ -15,8 +15,8 @@
 
 namespace castor::testing {
 
-// Stops the program where the family refuses what came out: then a key's value
-// here does not suit it.
+// Stops the program if the family refuses the model: then a key's value here
+// does not suit it.
 std::shared_ptr<const Architecture> RandomArchitecture(
     const models::Family& family, Random& random);
 
@@ -25,8 +25,8 @@ std::shared_ptr<const Architecture> RandomArchitecture(
 std::vector<std::string> RandomFrozen(const Architecture& architecture,
                                       Random& random);
 
-// The same model but for the value of `key`; `architecture` itself where its
-// family has no such key, or refuses the value.
+// Returns the same model but for the value of `key`; `architecture` itself
+// where its family has no such key, or refuses the value.
 std::shared_ptr<const Architecture> WithKey(
     const std::shared_ptr<const Architecture>& architecture,
     const std::string& key, const Json& value);

@@ -1,5 +1,5 @@
 // Traces of several ranks, as threads: each rank's own lines, how they become
-// one file, and who is said to have been late.
+// one file, and which rank they call late.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TrainingCase Small(const PlacementPolicy* policy) {
   return c;
 }
 
-// What one rank does with its trace when the steps are over.
+// Called on each rank when the steps are over, with its trace.
 using AtTheEnd = std::function<absl::Status(RunTrace&, int rank)>;
 
 std::vector<absl::StatusOr<TrainingResult>> RunTraced(
@@ -103,9 +103,9 @@ std::string WithoutZeros(std::string text) {
   return text;
 }
 
-// The collectives of the traced steps. Of those between steps a rank has what
-// its stream came to after the window was opened, when its first step began:
-// how many that are differs between ranks.
+// Returns the collectives of the traced steps. Of those between steps a rank
+// has the ones to which its stream came after the window was opened, when its
+// first step began: their number differs between ranks.
 std::vector<NetworkRecord> NetworksOfSteps(const TraceContents& contents) {
   std::set<std::pair<int64_t, int64_t>> of_steps;
   for (const WorkRecord& work : contents.works) {

@@ -1,6 +1,6 @@
 // Plans that are made again in the middle of a run: when steps have settled,
-// and when they have drifted from what was foreseen. How long steps take is
-// said here, not measured.
+// and when they have drifted from what was foreseen. The times of steps are
+// given here, not measured.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -65,14 +65,15 @@ absl::Status LetEnd(Trainer&, absl::Notification& may_end, int64_t) {
   return absl::OkStatus();
 }
 
-// What a step takes on a rank, as a multiple of what was foreseen.
+// The time of a step on a rank, as a multiple of the foreseen one.
 using Drift = std::function<double(int rank, int64_t step)>;
 
 class Replan : public ::testing::TestWithParam<int> {
  protected:
-  // What is told of each step, from 1. All ranks must tell the same, and the
-  // run's results must be those of an untroubled one. The `mistaken`th plan
-  // that is made fails its proof, so that a slower one takes its place.
+  // Returns what the run tells of each step, from 1. All ranks must tell the
+  // same, and the run's results must be those of an untroubled one. The
+  // `mistaken`th plan that is made fails its proof, so that a slower one takes
+  // its place.
   std::vector<Told> Run(const Drift& drift, int64_t mistaken) {
     TrainingCase c = Small(GetParam());
     const auto needs = FindNeeds(c);
@@ -266,7 +267,8 @@ TEST_P(Replan, ShrinksWhileItIsPlannedBesideTheSteps) {
       },
       &plans);
   ASSERT_FALSE(plans.empty());
-  // That of the smaller budget, and not the one that was asked for before.
+  // The plan is that of the smaller budget, and not the one that was asked for
+  // before.
   EXPECT_EQ(plans[until], 3);
   EXPECT_EQ(plans[until + 4], 3);
 }

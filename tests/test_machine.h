@@ -1,5 +1,5 @@
-// Where a property test's runs take place. One implementation is linked into
-// each test:
+// The machine on which a property test's runs take place. One implementation is
+// linked into each test:
 //   host_machine.cc          the host device, ranks as threads
 //   emulated_gpu_machine.cc  the CUDA device and the GPU's kernels, over a GPU
 //                            made of threads (device/cuda/fake_api.h) on which
@@ -15,17 +15,17 @@
 
 namespace castor::testing {
 
-// Why nothing can be run, "" if it can.
+// Returns why nothing can be run there, or "" if runs are possible.
 std::string WhyNoTestMachine();
 
-// `c`, to be run there, if that can be. Once is enough.
+// Returns `c`, to be run there, if that is possible. Calling it once is enough.
 TrainingCase OnTestMachine(TrainingCase c);
 
-// Ranks that a case may have.
+// Returns the most ranks that a case may have.
 int MostRanksOnTestMachine();
 
-// Placements that a property test draws, if it is not told how many: a few
-// minutes' worth.
+// Returns the number of placements that a property test draws, if it is not
+// told how many: a few minutes' worth.
 int64_t PlacementsOnTestMachine();
 
 }  // namespace castor::testing

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class FileLines : public ::testing::Test {
  protected:
-  // What comes of the file's lines, and whether something follows the last.
+  // The file's lines, and whether something follows the last.
   struct Result {
     std::vector<std::string> lines;
     absl::StatusOr<bool> rest;

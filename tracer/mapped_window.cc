@@ -10,13 +10,14 @@
 namespace castor {
 namespace {
 
-// What this thread copies into. Reached from a signal's handler, so it must be
-// there before a copy begins, which sets it. (Its TLS model is the compiler's
-// choice: "initial-exec" in a library that is opened at run time, as Python's
-// core is, made glibc free its list of thread-local destructors twice.)
+// The window that this thread copies into. A signal's handler reads it, so it
+// must be there before a copy begins, which sets it. (Its TLS model is the
+// compiler's choice: "initial-exec" in a library that is opened at run time, as
+// Python's core is, made glibc free its list of thread-local destructors
+// twice.)
 thread_local constinit MappedWindow* copied_into = nullptr;
 
-// Who had SIGBUS before.
+// The handler that SIGBUS had before.
 struct sigaction previous;
 
 void OnBusError(int number, siginfo_t* info, void* context) {

@@ -51,7 +51,7 @@ TEST(MappedWindow, SaysWhatTheFileDoesNotHave) {
   ASSERT_EQ(window.Map(file.fd(), 0), 0);
   file.Resize(100'000);
   EXPECT_TRUE(window.Copy(0, "there"));
-  // This copy goes from what is there to what is not.
+  // This copy goes from pages that are there to pages that are not.
   EXPECT_FALSE(window.Copy(90'000, std::string(100'000, 'x')));
   EXPECT_FALSE(window.Copy(0, "again"));
   EXPECT_EQ(file.Bytes().size(), 100'000u);

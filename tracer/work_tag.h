@@ -34,7 +34,7 @@ enum class WorkKind : uint8_t {
 // Between a chunk's home and the device.
 enum class CopyDirection : uint8_t { kNone, kToDevice, kToHost };
 
-// What readers of a trace know of a kind of work.
+// A kind of work, as readers of a trace know it.
 struct WorkRow {
   WorkKind kind;
   absl::string_view name;  // in views; texts have spaces for underscores

@@ -26,7 +26,7 @@ OptionInfo InfoOf(const CLI::Option& option) {
   }
   if (option.get_items_expected_max() == 0) return info;
   info.value = option.get_type_name();
-  // What checks a value may say so behind its type: "N:INT in [1 - 2]".
+  // A validator may add its condition behind the type: "N:INT in [1 - 2]".
   info.value = info.value.substr(0, info.value.find(':'));
   for (const absl::string_view word : absl::StrSplit(info.value, '|')) {
     const bool lower = std::all_of(word.begin(), word.end(), [](char c) {

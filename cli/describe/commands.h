@@ -1,5 +1,5 @@
-// A program's commands and options, as its help has them, in the forms in which
-// shells and man read them.
+// A program's commands and options, as its help lists them, in the forms that
+// shells and man read.
 #ifndef CASTOR_CLI_DESCRIBE_COMMANDS_H_
 #define CASTOR_CLI_DESCRIBE_COMMANDS_H_
 
@@ -13,9 +13,10 @@ namespace castor::cli {
 
 struct OptionInfo {
   std::vector<std::string> names;  // with their dashes; none: an operand
-  // What stands for the value in the help, of an operand its name; "": a flag.
+  // The word that stands for the value in the help; of an operand, its name;
+  // "": a flag.
   std::string value;
-  // The values that there are, where these are few words.
+  // The possible values, where these are few words.
   std::vector<std::string> choices;
   std::string help;
   bool required = false;
@@ -28,10 +29,11 @@ struct CommandInfo {
   std::vector<std::string> commands;
 };
 
-// The program itself, and each command after that it belongs to.
+// Returns the program itself, and each command after the one that it belongs
+// to.
 std::vector<CommandInfo> CommandsOf(const CLI::App& app);
 
-// Scripts that complete the words of the command line of `program`.
+// Return scripts that complete the words of the command line of `program`.
 std::string BashCompletion(absl::string_view program,
                            const std::vector<CommandInfo>& commands);
 std::string ZshCompletion(absl::string_view program,
@@ -39,7 +41,7 @@ std::string ZshCompletion(absl::string_view program,
 std::string FishCompletion(absl::string_view program,
                            const std::vector<CommandInfo>& commands);
 
-// The page of the manual's section 1, in the language of man(7).
+// Returns the page of the manual's section 1, in the language of man(7).
 std::string ManualPage(absl::string_view program, absl::string_view version,
                        const std::vector<CommandInfo>& commands);
 

@@ -31,7 +31,7 @@ class CommandsTest : public ::testing::Test {
         ->check(CLI::IsMember({"html", "svg"}));
   }
 
-  // What bash offers for the last of these words of a command line.
+  // Returns what bash offers for the last of these words of a command line.
   std::string Completed(const std::string& words, int last) const {
     const TemporaryDirectory directory;
     const std::string script = directory.path() + "/script";

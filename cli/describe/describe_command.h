@@ -13,8 +13,7 @@ struct DescribeArguments {
 
 void AddDescribe(CLI::App* command, DescribeArguments* arguments);
 
-// Prints what `app`, the program, has of commands and options. Returns the exit
-// code.
+// Prints the commands and options of `app`, the program. Returns the exit code.
 int Describe(const CLI::App& app, const DescribeArguments& arguments);
 
 }  // namespace castor::cli

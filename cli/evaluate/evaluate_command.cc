@@ -27,7 +27,8 @@
 namespace castor::cli {
 namespace {
 
-// Where the values come from: a checkpoint's path, or "" for the beginning.
+// Returns where the values come from: a checkpoint's path, or "" for the
+// beginning.
 absl::StatusOr<std::string> ValuesOf(const EvaluateArguments& arguments,
                                      const Config& config) {
   if (arguments.checkpoint.empty()) return std::string();

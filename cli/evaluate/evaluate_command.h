@@ -2,8 +2,8 @@
 // validation data of a run's configuration, each sample once. Without
 // validation data it reads the training data.
 //
-// Nothing is trained, so the budgets hold parameters and activations alone:
-// what trains in them evaluates in less.
+// Nothing is trained, so the budgets hold parameters and activations alone: a
+// model that trains in them evaluates in less.
 #ifndef CASTOR_CLI_EVALUATE_EVALUATE_COMMAND_H_
 #define CASTOR_CLI_EVALUATE_EVALUATE_COMMAND_H_
 

@@ -16,7 +16,7 @@ namespace castor::cli {
 struct LossTerm {
   std::string name;
   double loss = 0;  // the mean over its labels
-  // The share of its labels that the model says rightly; NaN: not known.
+  // The share of its labels that the model predicts correctly; NaN: not known.
   double accuracy = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -24,10 +24,10 @@ struct LossTerm {
 std::vector<LossTerm> NameTerms(const ModelConfig& model,
                                 absl::Span<const double> means);
 
-// " (masked_lm 6.1000, next_sentence 0.6931)"; "" for none.
+// Returns " (masked_lm 6.1000, next_sentence 0.6931)"; "" for no terms.
 std::string LossTermsText(absl::Span<const LossTerm> terms);
 
-// {"masked_lm": 6.1, "next_sentence": 0.6931}.
+// Returns {"masked_lm": 6.1, "next_sentence": 0.6931}.
 nlohmann::ordered_json LossTermsJson(absl::Span<const LossTerm> terms);
 nlohmann::ordered_json AccuraciesJson(absl::Span<const LossTerm> terms);
 

@@ -17,19 +17,20 @@ namespace castor::cli {
 // A tokenizer's tokens, or bytes.
 class Alphabet {
  public:
-  // Encodes by the tokenizer in the directory `place`, or bytes for "bytes";
-  // "": the model has none. InvalidArgument: there is no tokenizer, and the
-  // model's tokens cannot be bytes: those of a directory's model are if there
-  // are 256, and those of any other if there are not more.
+  // Loads the tokenizer in the directory `place`, or bytes for "bytes"; "": the
+  // model has none. InvalidArgument: there is no tokenizer, and the model's
+  // tokens cannot be bytes. They are bytes in a directory's model if there are
+  // 256, and in any other model if there are at most 256.
   static absl::StatusOr<Alphabet> Load(const std::string& place,
                                        bool must_have_one, int64_t vocabulary);
 
   // Null: the tokens are bytes.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  // What ends a text by the tokenizer's own files.
+  // The token that ends a text by the tokenizer's own files.
   std::optional<int32_t> end_token() const;
 
-  // InvalidArgument: it has no token, or one that the model does not know.
+  // Returns the tokens of a text. InvalidArgument: the text has no token, or
+  // one that the model does not know.
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text,
                                               bool add_special_tokens) const;
   absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids) const;

@@ -1,11 +1,11 @@
 // castor generate DIR_OR_CHECKPOINT --chat: a conversation with a model.
 //
-// Each line of standard input is what the user says, and what the model answers
-// goes to standard output, a line's end behind it. The model reads what its
-// chat template makes of the conversation so far. A turn's text mostly begins
-// with that of the turn before, whose keys and values are in the cache: then
-// only what is new is read. Where a template rewrites earlier turns (it leaves
-// out their reasoning), all is read again.
+// Each line of standard input is a message of the user, and the model's answer
+// goes to standard output, with a line's end behind it. The model reads the
+// text that its chat template makes of the conversation so far. A turn's text
+// mostly begins with that of the turn before, whose keys and values are in the
+// cache: then only the new part is read. Where a template rewrites earlier
+// turns (such as one that leaves out their reasoning), all is read again.
 #ifndef CASTOR_CLI_GENERATE_CHAT_H_
 #define CASTOR_CLI_GENERATE_CHAT_H_
 

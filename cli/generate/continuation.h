@@ -1,4 +1,4 @@
-// How a model goes on with a text.
+// Lets a model go on with a text.
 #ifndef CASTOR_CLI_GENERATE_CONTINUATION_H_
 #define CASTOR_CLI_GENERATE_CONTINUATION_H_
 
@@ -17,8 +17,8 @@
 
 namespace castor::cli {
 
-// Prints a text that grows, as far as it is whole: a character may be made of
-// several tokens.
+// Prints a growing text as far as its characters are whole: a character may be
+// made of several tokens.
 class Printer {
  public:
   void Show(const std::string& text);
@@ -30,8 +30,9 @@ class Printer {
   size_t shown_ = 0;
 };
 
-// A session with the source's model, which has read nothing. Its first pass is
-// of `first_tokens` tokens, and its texts have at most `capacity`.
+// Loads a session with the source's model, which has read nothing yet. Its
+// first pass is of `first_tokens` tokens, and its texts have at most
+// `capacity`.
 absl::StatusOr<std::unique_ptr<Session>> LoadSession(
     const GenerateSource& source, int64_t first_tokens, int64_t capacity);
 
@@ -42,10 +43,10 @@ struct Continuation {
   int64_t max_new_tokens;
 };
 
-// Lets the model read the end of `ids` from `begin` on, all that it has not
-// read, and appends what comes next; the last token is not read. After each new
-// token that is none of `ends`, `show` sees all ids. True: one of `ends` came.
-// FailedPrecondition: a logit is no number.
+// Lets the model read `ids` from `begin` on, all that it has not read, and
+// appends the tokens that come next; the last token is not read. After each new
+// token that is none of `ends`, `show` sees all ids. Returns true if one of
+// `ends` came. FailedPrecondition: a logit is not a number.
 absl::StatusOr<bool> Continue(
     const Continuation& how, size_t begin, std::vector<int32_t>* ids,
     absl::FunctionRef<absl::Status(const std::vector<int32_t>&)> show);

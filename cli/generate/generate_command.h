@@ -30,7 +30,7 @@ struct GenerateArguments {
   std::string summary_path;
   bool chat = false;  // a conversation (chat.h), instead of `prompt`
   // These three count only with `chat`.
-  std::string system;         // what its first message says; "": there is none
+  std::string system;         // its first message; "": there is none
   std::string chat_template;  // its name; "": as text::ChatOptions has it
   // The most tokens that a conversation may have; 0: the model's positions, and
   // at most 4096.

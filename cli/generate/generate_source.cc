@@ -51,7 +51,7 @@ absl::StatusOr<GenerateSource> FromDirectory(
   return source;
 }
 
-// Whether there are files of a tokenizer among them.
+// Returns true if there are files of a tokenizer among them.
 bool HaveTokenizer(const CopiedFiles& files) {
   return files.size() > files.count(kGenerationConfigName);
 }

@@ -1,4 +1,4 @@
-// Which token comes next, given how likely the model finds each.
+// Chooses the next token, given how likely the model finds each.
 #ifndef CASTOR_CLI_GENERATE_SAMPLER_H_
 #define CASTOR_CLI_GENERATE_SAMPLER_H_
 
@@ -24,8 +24,8 @@ class Sampler {
 
   explicit Sampler(const Options& options) : options_(options) {}
 
-  // The token at `position` of the text. There is at least one logit; all are
-  // finite.
+  // Returns the token at `position` of the text. There is at least one logit;
+  // all are finite.
   int32_t Next(absl::Span<const float> logits, int64_t position) const;
 
  private:

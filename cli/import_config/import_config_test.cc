@@ -97,7 +97,7 @@ TEST_P(ImportConfig, TakesOrNamesEachKeyOfRealConfigurations) {
       lacking.insert(parts[0]);
     }
     EXPECT_THAT(lacking, ContainerEq(each.lacking));
-    // What is left of it is valid, once there are a model and data.
+    // The imported configuration is valid, once there are a model and data.
     EXPECT_TRUE(result->valid.ok() || !lacking.empty()) << result->valid;
     const Json config = WithoutComments(result->text);
     for (const auto& [path, value] : each.values) {

@@ -63,8 +63,8 @@ absl::StatusOr<Json> ParseSource(const SourceFile& file) {
   return document;
 }
 
-// What castor train would say of the configuration once model and data are
-// there.
+// Returns the error that castor train would have for the configuration once
+// model and data are there.
 absl::Status Check(Json config) {
   const auto add = [&](absl::string_view path, Json value) {
     if (FindAtPath(config, path) == nullptr) {

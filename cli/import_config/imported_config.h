@@ -1,4 +1,4 @@
-// Castor's configuration, made of those of other systems.
+// A configuration for Castor, made of other systems' configurations.
 #ifndef CASTOR_CLI_IMPORT_CONFIG_IMPORTED_CONFIG_H_
 #define CASTOR_CLI_IMPORT_CONFIG_IMPORTED_CONFIG_H_
 
@@ -17,19 +17,18 @@ struct SourceFile {
 };
 
 struct ImportedConfig {
-  // The configuration, after comments that say of each foreign key what became
-  // of it.
+  // The configuration, after comments that say what became of each foreign key.
   std::string text;
-  // A line for each key that changes results and is not in it.
+  // A line for each foreign key that changes results and is not in `text`.
   std::vector<std::string> lacking;
-  // What castor train would refuse of it, a model and data aside that are yet
-  // to be added; or OK.
+  // The error with which castor train would refuse it, a model and data aside
+  // that are yet to be added; or OK.
   absl::Status valid;
 };
 
 // Files are YAML or JSON, by their name's ending, else by how they begin.
 // `from`: see ImportForeign.
-// InvalidArgument: a file cannot be read, or is of no system.
+// InvalidArgument: a file cannot be read, or is of no known system.
 absl::StatusOr<ImportedConfig> ImportConfigs(
     const std::vector<SourceFile>& files, absl::string_view from);
 

@@ -8,11 +8,12 @@
 
 namespace castor::cli {
 
-// One document. Values without quotes have the types that PyYAML gives them
-// (yes, no, on and off are true and false), but that 1e-5 is a number. An empty
-// text is an empty object.
-// InvalidArgument: it is no YAML, or two documents, has a key twice or a key
-// that is no string, or is deeper or longer than configurations are.
+// Parses one document. Values without quotes have the types that PyYAML gives
+// them (yes, no, on and off are true and false), except that 1e-5 is a number.
+// An empty text is an empty object.
+// InvalidArgument: the text is not YAML, or is two documents, has a key twice
+// or a key that is not a string, or is deeper or longer than configurations
+// are.
 absl::StatusOr<Json> ParseYaml(absl::string_view text);
 
 }  // namespace castor::cli

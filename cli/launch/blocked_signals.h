@@ -1,5 +1,6 @@
-// The signals that a launcher heeds: blocked in this process, so that they are
-// taken one at a time; who is started gets back what was before.
+// The signals that a launcher heeds. They are blocked in this process, so that
+// they are taken one at a time; processes that it starts get the former mask
+// back.
 #ifndef CASTOR_CLI_LAUNCH_BLOCKED_SIGNALS_H_
 #define CASTOR_CLI_LAUNCH_BLOCKED_SIGNALS_H_
 
@@ -17,8 +18,8 @@ class BlockedSignals {
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  // SIGCHLD, SIGINT, SIGTERM or SIGHUP; 0: none has come in time (a moment of
-  // SteadyNowNs).
+  // Waits for and returns SIGCHLD, SIGINT, SIGTERM or SIGHUP; 0: none has come
+  // until `until_ns`, a time of SteadyNowNs (none: an hour from now).
   int Next(std::optional<int64_t> until_ns) const;
   const sigset_t& before() const { return before_; }
 

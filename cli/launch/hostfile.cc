@@ -17,7 +17,8 @@
 namespace castor::cli {
 namespace {
 
-// What can be the name of a machine, and is no option of a remote shell.
+// Returns true if `host` can be the name of a machine, and is no option of a
+// remote shell.
 bool IsHost(absl::string_view host) {
   return !host.empty() && host[0] != '-' &&
          std::all_of(host.begin(), host.end(), [](char c) {

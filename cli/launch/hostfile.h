@@ -27,16 +27,16 @@ struct HostSlots {
   friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
 
-// InvalidArgument, with `name` and the line's number: a line is of another
-// form. A machine that is named again gets so many slots more; none has more
-// than kMaxRanks.
+// Parses a hostfile. InvalidArgument, with `name` and the line's number: a line
+// is of another form. A machine that is named again gets so many more slots;
+// none has more than kMaxRanks.
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
                                                      absl::string_view text);
 
-// NotFound, PermissionDenied: it cannot be read.
+// Reads and parses a file. NotFound, PermissionDenied: it cannot be read.
 absl::StatusOr<std::vector<HostSlots>> ReadHostfile(const std::string& path);
 
-// Where one rank is started.
+// The place where one rank is started.
 struct RankPlace {
   std::string host;
   int local_rank = 0;
@@ -45,8 +45,8 @@ struct RankPlace {
   friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
-// `num_ranks` of them, by rank; 0: as many as there are slots. InvalidArgument:
-// more than there are, or than kMaxRanks.
+// Returns the places of `num_ranks` ranks, by rank; 0: as many as there are
+// slots. InvalidArgument: more than there are slots, or than kMaxRanks.
 absl::StatusOr<std::vector<RankPlace>> PlaceRanks(
     const std::vector<HostSlots>& hosts, int num_ranks);
 

@@ -15,7 +15,7 @@ struct LaunchArguments {
   std::string remote_shell;
   std::string grace;                  // seconds
   std::vector<std::string> exported;  // variables' names
-  std::vector<std::string> train;     // what `castor train` is to be given
+  std::vector<std::string> train;     // the arguments of `castor train`
 };
 // Gives the exit code (cli/output/exit_code.h).
 int Launch(const LaunchArguments& arguments);

@@ -55,7 +55,7 @@ constexpr int kUserError = 2;
 constexpr int kShellFailed = 255;  // the remote shell's own failure, as ssh's
 // Signals that come closer together are one wish.
 constexpr int64_t kSameWishNs = kSecondNs;
-// What is said as a rank goes on is less; a save is more.
+// A save writes more than these bytes; a rank's messages are less.
 constexpr int64_t kSaveBytes = 1 << 16;
 
 std::string HostOf(const std::string& host) {
@@ -75,7 +75,8 @@ struct Child {
   bool running = true;
 };
 
-// What a process has written to files and the like so far; 0: it has ended.
+// Returns the bytes that a process has written to files and the like so far; 0:
+// it has ended.
 int64_t WrittenBytes(pid_t process) {
   std::ifstream in(absl::StrCat("/proc/", process, "/io"));
   std::string name;
@@ -86,7 +87,7 @@ int64_t WrittenBytes(pid_t process) {
   return 0;
 }
 
-// Whether one of its threads waits for a disk, as one that syncs does.
+// Returns true if one of its threads waits for a disk, as one that syncs does.
 bool WaitsForDisk(pid_t process) {
   std::error_code error;
   std::filesystem::directory_iterator threads(
@@ -139,7 +140,7 @@ class Run {
   void NoteFailure(int rank, int status);
   void TellOfUntoldFailure() const;
   void TakeWish(int signal);
-  // Whether a rank has written much since this was last asked.
+  // Returns true if a rank has written much since this was last called.
   bool Saves();
   void TakeStep();
 
@@ -159,7 +160,7 @@ class Run {
   bool users_error_ = false;
   int interrupted_code_ = 0;  // of ranks that saved and ended for a signal
   bool first_well_ = false;   // rank 0 has ended with 0
-  // Whether the user has sent a signal: a rank that ends by it has not failed.
+  // True if the user has sent a signal: a rank that ends by it has not failed.
   bool signalled_ = false;
   int64_t signalled_ns_ = 0;
   int64_t written_bytes_ = 0;  // by all ranks here, as they were last asked
@@ -357,7 +358,7 @@ void Run::Signal(Child& child, int signal) {
   WriteAll(child.input.fd(), name.data(), name.size(),
            SteadyNowNs() + kSecondNs)
       .IgnoreError();
-  // What cannot be reached any more is given up here, too.
+  // A rank that cannot be reached any more is given up here, too.
   if (signal == SIGKILL) kill(-child.process, SIGTERM);
 }
 

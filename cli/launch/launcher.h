@@ -46,7 +46,7 @@ namespace castor::cli {
 struct LaunchPlan {
   std::vector<RankPlace> ranks;      // one at least
   std::vector<std::string> program;  // its path first, the same everywhere
-  // Called as WORDS... HOST COMMAND; what it is given as input must reach the
+  // Called as WORDS... HOST COMMAND; it must pass its input on to the
   // command's.
   std::vector<std::string> remote_shell = {"ssh", "-x", "-T"};
   int master_port = 0;  // 0: any free one
@@ -61,7 +61,7 @@ struct LaunchPlan {
   std::vector<std::string> exported;
 };
 
-// Whether `host` ("user@" before it is passed over) is this machine.
+// Returns true if `host` (without a "user@" before it) is this machine.
 bool IsThisMachine(const std::string& host);
 
 // Runs the plan, in the calling thread, and gives the exit code: 0 if every
@@ -69,8 +69,9 @@ bool IsThisMachine(const std::string& host);
 // user's error, if one ended with 2; otherwise that of the first that was ended
 // by signal N, 128 + N, or else that of the first that failed. Errors are those
 // of starting; nothing runs then. AlreadyExists: the port is taken.
-// InvalidArgument: of `exported`, as VariablesToCarry. FailedPrecondition: as
-// TryHosts. One call at a time per process, in its main thread.
+// InvalidArgument: `exported` is wrong, see VariablesToCarry.
+// FailedPrecondition: as TryHosts. One call at a time per process, in its main
+// thread.
 absl::StatusOr<int> RunRanks(const LaunchPlan& plan);
 
 }  // namespace castor::cli

@@ -168,7 +168,8 @@ TEST_F(LauncherTest, CodeIsTheFirstFailedRanks) {
                       "exit 6")),
             5);
   EXPECT_EQ(Code(Plan(2, "[ $RANK = 1 ] && kill -9 $$; exit 0")), 128 + 9);
-  // Who died is the cause, though the others' exits may be found before.
+  // The rank that died is the cause, though the others' exits may be found
+  // before.
   EXPECT_EQ(Code(Plan(2,
                       "if [ $RANK = 0 ]; then touch gone; exit 1; fi; "
                       "while [ ! -e gone ]; do sleep 0.01; done; sleep 0.2; "
@@ -183,7 +184,7 @@ TEST_F(LauncherTest, FailureThatRankZeroDoesNotKnowOfIsTold) {
   EXPECT_TRUE(absl::StartsWith(said, "castor launch: rank ")) << said;
   EXPECT_TRUE(absl::EndsWith(said, " but rank 0 with 0, as if all were well\n"))
       << said;
-  // Who failed itself has said so.
+  // A rank that failed itself has said so.
   ::testing::internal::CaptureStderr();
   EXPECT_NE(Code(Plan(2, "exit 1")), 0);
   said = ::testing::internal::GetCapturedStderr();

@@ -61,7 +61,7 @@ constexpr bool LooksLikeASecret(absl::string_view name) {
 static_assert(std::none_of(std::begin(kNames), std::end(kNames),
                            LooksLikeASecret));
 
-// What the launcher sets, one by one for each rank.
+// The variables that the launcher sets for each rank itself.
 constexpr absl::string_view kOwnNames[] = {"CASTOR_MASTER_SOCKET",
                                            "CASTOR_RUN_ID",
                                            "CASTOR_SECRET",

@@ -16,7 +16,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// What a real shell makes of it.
+// Returns the output of a real shell for `command`.
 std::string Shell(const std::string& command) {
   FILE* const pipe = popen(command.c_str(), "r");
   std::string output;

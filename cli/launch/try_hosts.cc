@@ -23,9 +23,10 @@
 namespace castor::cli {
 namespace {
 
-// What the line ends with where something is missing; no shell ends with these.
+// The exit codes of the line where something is missing; no shell ends with
+// these.
 constexpr int kNoDirectory = 93, kNoProgram = 94;
-// So many machines are named.
+// The most machines that a message names.
 constexpr size_t kMaxNamed = 8;
 
 struct Attempt {
@@ -38,9 +39,8 @@ struct Attempt {
 // A file in memory that holds `text`, to be read from its beginning.
 absl::StatusOr<Socket> FileInMemory(absl::string_view text) {
   Socket file(memfd_create("castor launch", MFD_CLOEXEC));
-  if (!file ||
-      pwrite(file.fd(), text.data(), text.size(), 0) !=
-          static_cast<ssize_t>(text.size())) {
+  if (!file || pwrite(file.fd(), text.data(), text.size(), 0) !=
+                   static_cast<ssize_t>(text.size())) {
     return SocketError("no file in memory");
   }
   return file;
@@ -70,9 +70,8 @@ std::string WhyItEnded(const TriedHosts& tried, const Attempt& attempt,
   }
   const std::string said = LastLine(attempt.said.fd());
   if (!said.empty()) return said;
-  return WIFEXITED(status)
-             ? absl::StrCat("exit code ", WEXITSTATUS(status))
-             : absl::StrCat("ended by signal ", WTERMSIG(status));
+  return WIFEXITED(status) ? absl::StrCat("exit code ", WEXITSTATUS(status))
+                           : absl::StrCat("ended by signal ", WTERMSIG(status));
 }
 
 absl::Status Start(const TriedHosts& tried, const BlockedSignals& signals,

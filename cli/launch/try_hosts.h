@@ -1,5 +1,5 @@
-// Whether ranks can be started on other machines, before any is started: the
-// remote shell is asked for the directory and the program on each of them.
+// Checks that ranks can be started on other machines, before any is started:
+// the remote shell is asked for the directory and the program on each of them.
 #ifndef CASTOR_CLI_LAUNCH_TRY_HOSTS_H_
 #define CASTOR_CLI_LAUNCH_TRY_HOSTS_H_
 
@@ -15,14 +15,15 @@ namespace castor::cli {
 struct TriedHosts {
   std::vector<std::string> hosts;         // each once
   std::vector<std::string> remote_shell;  // called as WORDS... HOST COMMAND
-  std::string directory;                  // where ranks run
-  std::string program;                    // what they are
+  std::string directory;                  // in which ranks run
+  std::string program;                    // which they run
   int64_t limit_ns = 0;                   // for all of them
 };
 
-// FailedPrecondition: in one line, which machines do not answer, and why, or
-// have no such directory or program. Cancelled: a signal to stop came, which
-// `*signal` then is. Blocks; nothing that it has started is left.
+// Asks all hosts. FailedPrecondition: says in one line which machines do not
+// answer, and why, or have no such directory or program. Cancelled: a signal to
+// stop came, which `*signal` then is. Blocks; nothing that it started is left
+// running.
 absl::Status TryHosts(const TriedHosts& tried, const BlockedSignals& signals,
                       int* signal);
 

@@ -1,4 +1,4 @@
-// Who follows a run, as the command line names them.
+// The options of the command line that say who follows a run.
 #ifndef CASTOR_CLI_LIVE_LIVE_OPTIONS_H_
 #define CASTOR_CLI_LIVE_LIVE_OPTIONS_H_
 

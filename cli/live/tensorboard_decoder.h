@@ -1,5 +1,5 @@
-// Reads TensorBoard's event files, for tests: from the formats' descriptions,
-// sharing nothing with what writes them.
+// Reads TensorBoard's event files, for tests: it is written from the formats'
+// descriptions and shares no code with the writer.
 #ifndef CASTOR_CLI_LIVE_TENSORBOARD_DECODER_H_
 #define CASTOR_CLI_LIVE_TENSORBOARD_DECODER_H_
 
@@ -21,8 +21,8 @@ struct TensorBoardEvent {
   std::map<std::string, float> scalars;
 };
 
-// All whole records; what follows the last one, of a writer that was stopped,
-// is left out. DataLoss: a checksum or an encoding is wrong.
+// Returns all whole records; a cut one at the end, of a writer that was
+// stopped, is left out. DataLoss: a checksum or an encoding is wrong.
 absl::StatusOr<std::vector<TensorBoardEvent>> DecodeTensorBoard(
     absl::string_view file);
 

@@ -32,10 +32,10 @@ struct Scalar {
 
 class TensorBoardFile {
  public:
-  // A new file in `directory`, which is made if missing; those of former runs
-  // stay, and come before it in their reader's order. `step` steps are over
-  // already: what former files say of later ones is void, of which this file
-  // tells the reader. PermissionDenied, InvalidArgument: it cannot be written.
+  // Makes a new file in `directory`, which is made if missing; files of former
+  // runs stay, and come before it in the reader's order. `step` steps are over
+  // already: this file tells the reader that what former files say of later
+  // steps is void. PermissionDenied, InvalidArgument: it cannot be written.
   static absl::StatusOr<std::unique_ptr<TensorBoardFile>> Create(
       const std::string& directory, int64_t step);
   // Removes a file of a run that never took a step, and with it the directory
@@ -44,10 +44,10 @@ class TensorBoardFile {
   TensorBoardFile(const TensorBoardFile&) = delete;
   TensorBoardFile& operator=(const TensorBoardFile&) = delete;
 
-  // One record, handed to the system whole before this returns: a killed run's
-  // file ends with its last finished step. `wall_time`: seconds since 1970. The
-  // first failure is kept; nothing is written after it. Cost: 7 us for ten
-  // scalars, most of it one call of the system.
+  // Appends one record, handed to the system whole before this returns: a
+  // killed run's file ends with its last finished step. `wall_time`: seconds
+  // since 1970. The first failure is kept; nothing is written after it. Cost: 7
+  // us for ten scalars, most of it one call of the system.
   absl::Status Append(double wall_time, int64_t step,
                       absl::Span<const Scalar> scalars);
 
@@ -65,8 +65,8 @@ class TensorBoardFile {
   absl::Status status_;
 };
 
-// CRC-32C (Castagnoli; RFC 3720, appendix B.4), as the records have it before
-// masking.
+// Returns the CRC-32C (Castagnoli; RFC 3720, appendix B.4), as in the records
+// before masking.
 uint32_t Crc32c(absl::string_view bytes);
 
 }  // namespace castor::cli

@@ -139,7 +139,7 @@ TEST_F(TensorBoard, ToldByADecoderThatNoticesAChangedBit) {
     std::string changed = bytes;
     changed[at] ^= 0x10;
     EXPECT_FALSE(DecodeTensorBoard(changed).ok()) << at;
-    // What a killed writer leaves is no error.
+    // A file that a killed writer left is no error.
     EXPECT_TRUE(DecodeTensorBoard(bytes.substr(0, at)).ok()) << at;
   }
 }

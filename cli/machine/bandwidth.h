@@ -18,7 +18,7 @@ struct BusBandwidth {
   double both_bytes_per_s = 0;  // the two directions' sum, at once
   // to_device_bytes_per_s and so on, as the members are named.
   nlohmann::json ToJson() const;
-  // "8.0 GB/s to the device, 8.0 GB/s from it, 16.0 GB/s in both ..."
+  // Returns "8.0 GB/s to the device, 8.0 GB/s from it, 16.0 GB/s in both ..."
   std::string ToString() const;
 };
 

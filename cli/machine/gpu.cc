@@ -62,8 +62,8 @@ void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options) {
   }
   options->memory.device_has_own_memory = true;
   options->gpu_sizes = gpu.sizes;
-  // What the warm-up is planned with; it measures. Several ranks must plan
-  // alike, whatever GPUs they have.
+  // The warm-up is planned with these speeds; it measures the real ones.
+  // Several ranks must plan alike, whatever GPUs they have.
   const Machines& machines = Machines::Known();
   const GpuSpec* known = options->ranks.world_size > 1
                              ? nullptr

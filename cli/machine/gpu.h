@@ -17,11 +17,11 @@
 
 namespace castor::cli {
 
-// Has the trainer run on it, in `dtype`. A budget that is not given becomes
-// what is usable.
+// Makes the trainer run on the GPU, in `dtype`. A budget that is not given
+// becomes the usable bytes.
 void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options);
 
-// "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)"
+// Returns "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)".
 std::string Describe(const Gpu& gpu);
 
 // A GPU of this machine, and how fast its bus is.
@@ -29,7 +29,7 @@ struct FoundGpu {
   cuda::GpuProperties properties;
   cuda::GpuMemory memory;
   int numa_node = -1;  // -1: not known
-  // How fast copies are: from pinned memory, or why there is none, and from
+  // How fast copies are from pinned memory, or why there is none, and from
   // pageable memory.
   absl::StatusOr<BusBandwidth> pinned = absl::UnknownError("not measured");
   BusBandwidth pageable;
@@ -42,7 +42,7 @@ struct FoundGpus {
 absl::StatusOr<FoundGpus> FindGpus();
 
 std::string Format(const FoundGpus& found);
-// An array, or null where there is none (docs/json.md).
+// Returns an array, or null where there is no GPU (docs/json.md).
 nlohmann::json ToJson(const FoundGpus& found);
 
 }  // namespace castor::cli

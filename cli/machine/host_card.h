@@ -1,5 +1,5 @@
-// The emulated card of a rank on the host device, where device.memory says what
-// it has.
+// The emulated card of a rank on the host device, whose memory device.memory
+// gives.
 #ifndef CASTOR_CLI_MACHINE_HOST_CARD_H_
 #define CASTOR_CLI_MACHINE_HOST_CARD_H_
 
@@ -13,14 +13,14 @@
 namespace castor::cli {
 
 // Returns the budget, in bytes, with which a run begins that follows the card:
-// what the card has room for now. `local_rank` numbers this machine's ranks,
-// each of which has a card.
+// the room on the card now. `local_rank` numbers this machine's ranks, each of
+// which has a card.
 absl::StatusOr<int64_t> RoomOnCard(const DeviceConfig& device, int local_rank);
 
-// Has the trainer run on the rank's card. A budget that follows it and is not
-// known yet becomes what it has room for or, of a run that is only planned,
-// what it would have if nobody else used it. ResourceExhausted: that is less
-// than memory.device_memory_floor.
+// Makes the trainer run on the rank's card. A budget that follows the card and
+// is not known yet becomes the room on the card or, in a run that is only
+// planned, the room that there would be if nobody else used the card.
+// ResourceExhausted: that is less than memory.device_memory_floor.
 absl::Status RunOnCard(const Config& config, int local_rank,
                        TrainerOptions* options);
 

@@ -18,11 +18,12 @@
 
 namespace castor::cli {
 
-// Each rate is the best of several.
+// Each rate is the best of several, of work whose operands are in no cache, as
+// they are for the greater part in a step.
 struct MeasuredRates {
   // Each type has the rates of products of square matrices, where a
   // multiplication and an addition count as two operations, and of causal
-  // attention's forward pass.
+  // attention's forward and backward passes together.
   TypeRates fp32, fp16, bf16;
   // The bytes a second that a sum of two arrays in fp32 reads and writes in the
   // device's memory, by the bytes of all three.
@@ -33,17 +34,17 @@ struct MeasuredRates {
   BusBandwidth copies;
 };
 
-// What MeasureRates needs: of the device's memory, and of the host's.
+// The bytes that MeasureRates needs of the device's memory, and of the host's.
 inline constexpr int64_t kRatesBytes = int64_t{192} << 20;
 
-// `host` has kRatesBytes, as the device has. `gpu_sizes`: of a GPU's kernels;
-// null: the device is the host's. Takes some seconds. Internal: the device
-// fails.
+// Measures the rates. `host` has kRatesBytes, and so has the device.
+// `gpu_sizes`: of a GPU's kernels; null: the host is the device. Takes some
+// seconds. Internal: the device fails.
 absl::StatusOr<MeasuredRates> MeasureRates(
     Device& device, std::byte* host, const kernels::KernelSizes* gpu_sizes);
 
-// Rows of machines.json: of a host, with the device that it emulates, and of a
-// GPU.
+// Return rows of machines.json: of a host, with the device that it emulates,
+// and of a GPU.
 nlohmann::ordered_json HostRow(const MeasuredRates& rates,
                                const std::string& name);
 nlohmann::ordered_json GpuRow(const MeasuredRates& rates,

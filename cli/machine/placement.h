@@ -1,4 +1,5 @@
-// Where all ranks of a run are, and what each takes of its machine.
+// The places of all ranks of a run, and the share that each takes of its
+// machine.
 #ifndef CASTOR_CLI_MACHINE_PLACEMENT_H_
 #define CASTOR_CLI_MACHINE_PLACEMENT_H_
 
@@ -19,8 +20,8 @@ struct Placement {
   std::vector<RankShare> shares;
 };
 
-// All ranks call it. The group's failures; a rank that cannot tell its place
-// fails it on all.
+// Finds the places of all ranks, which all call it. Errors are the group's; a
+// rank that cannot tell its place makes it fail on all.
 absl::StatusOr<Placement> FindPlacement(RankGroup& group);
 
 // Divides machines among the ranks that are on them: applies this rank's share
@@ -31,8 +32,8 @@ absl::StatusOr<Placement> FindPlacement(RankGroup& group);
 absl::StatusOr<RankShare> TakeShare(RankGroup& group, Config* config,
                                     std::vector<std::string>* notes);
 
-// The map that `castor info` prints: for each machine its ranks with their
-// processors, NUMA nodes and memory. `launcher` and `network` are names.
+// Returns the map that `castor info` prints: for each machine its ranks with
+// their processors, NUMA nodes and memory. `launcher` and `network` are names.
 std::string FormatPlacement(const Placement& placement,
                             absl::string_view launcher,
                             absl::string_view network);

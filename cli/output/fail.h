@@ -1,4 +1,4 @@
-// How a command ends that fails.
+// The end of a command that fails.
 #ifndef CASTOR_CLI_OUTPUT_FAIL_H_
 #define CASTOR_CLI_OUTPUT_FAIL_H_
 
@@ -6,10 +6,11 @@
 
 namespace castor::cli {
 
-// The exit code (cli/output/exit_code.h) of a process that ends with `status`.
+// Returns the exit code (cli/output/exit_code.h) of a process that ends with
+// `status`.
 int ExitCode(const absl::Status& status);
-// Tells of `status` (base/standard_error.h), a line for each of its errors, and
-// gives the exit code.
+// Prints `status` (base/standard_error.h), a line for each of its errors, and
+// returns the exit code.
 int Fail(const absl::Status& status);
 
 }  // namespace castor::cli

@@ -1,4 +1,4 @@
-// --json-errors, which every command takes: what goes wrong is told to
+// --json-errors, which every command takes: errors are printed as JSON, for
 // machines.
 #ifndef CASTOR_CLI_OUTPUT_JSON_ERRORS_H_
 #define CASTOR_CLI_OUTPUT_JSON_ERRORS_H_
@@ -13,7 +13,7 @@ namespace castor::cli {
 inline constexpr char kJsonErrors[] = "--json-errors";
 
 // Takes the option out of the arguments, wherever it stands before a "--", and
-// follows it: what is wrong with the other arguments is told so, too.
+// follows it: errors in the other arguments are printed so, too.
 inline void TakeJsonErrors(int* argc, char** argv) {
   char** const end = argv + *argc;
   char** const last = std::find_if(

@@ -17,7 +17,7 @@
 
 namespace {
 
-// What this thread was last refused; 0: nothing.
+// The bytes that this thread was last refused; 0: none.
 thread_local size_t refused_bytes = 0;
 
 }  // namespace

@@ -6,9 +6,9 @@ namespace castor::cli {
 
 // Makes an allocation that fails and that nobody handles, on any thread, end
 // the process with kFailure and one line on standard error that says how much
-// was asked for. What a run has saved stays: its next start removes what was
-// being written. (What a user's file or configuration decides is an
-// absl::Status before it comes to this.)
+// was asked for. Checkpoints that a run has saved stay: its next start removes
+// files that were being written. (Sizes that a user's file or configuration
+// decides give an absl::Status before it comes to this.)
 void TellWhenOutOfMemory();
 
 }  // namespace castor::cli

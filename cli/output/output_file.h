@@ -10,28 +10,29 @@
 
 namespace castor::cli {
 
-// Says now what would otherwise be known only when the work is done.
-// InvalidArgument: there is something at `path` that is no regular file; what
-// takes its name by a rename must not take that of a directory or device.
+// Checks before the work what would otherwise be known only after it.
+// InvalidArgument: there is something at `path` that is not a regular file; a
+// file that takes its name by a rename must not take that of a directory or
+// device.
 absl::Status CheckWritable(const std::string& path);
 
-// The first half of it: makes no file.
+// Does the first half of that: makes no file.
 absl::Status CheckRegular(const std::string& path);
 
-// A file that a command reads, or another one that it writes, and what it is
-// called in messages: "data.train". An empty path is none.
+// A file that a command reads, or another one that it writes, and its name in
+// messages: "data.train". An empty path is none.
 struct OtherFile {
   std::string name;
   std::string path;
 };
 
-// InvalidArgument: `path` is one of `others`, by whatever name, and writing it
-// would replace that.
+// Checks that writing `path` replaces none of `others`. InvalidArgument: it is
+// one of them, by whatever name.
 absl::Status CheckReplacesNone(const std::string& path,
                                absl::Span<const OtherFile> others);
 
-// The file that `path` leads to: a rename would put a file in a link's place,
-// not in its target's.
+// Returns the file that `path` leads to: a rename would put a file in a link's
+// place, not in its target's.
 std::string LinkTarget(const std::string& path);
 
 // Writes `text` to `path`, which is checked and resolved as above.

@@ -6,13 +6,14 @@
 
 namespace castor::cli {
 
-// Call before any file is opened: a file that got the number of a standard
-// stream which the caller had closed would take what is printed. From then on a
-// line of standard error is one write.
+// Makes sure that the standard streams are open. Call before any file is
+// opened: a file that got the number of a standard stream which the caller had
+// closed would receive the printed text. From then on a line of standard error
+// is one write.
 void OpenStandardStreams();
 
-// Writes out what was printed. False: it could not be; the first time, standard
-// error says so. It is no error of the run whose progress is lost.
+// Writes out what was printed. Returns false if it could not; the first time,
+// standard error says so. That is no error of the run, whose progress is lost.
 bool FlushOutput();
 
 // Prints a line and writes it out at once: it may be long until the next one.

@@ -1,4 +1,4 @@
-// What `castor plan` is asked.
+// The arguments of `castor plan`.
 #ifndef CASTOR_CLI_PLAN_PLAN_ARGUMENTS_H_
 #define CASTOR_CLI_PLAN_PLAN_ARGUMENTS_H_
 
@@ -27,7 +27,7 @@ struct PlanArguments {
   bool by_shape() const { return !model.empty(); }
 };
 
-// Whether one of `overrides` gives the key.
+// Returns true if one of `overrides` gives the key.
 bool Sets(const std::vector<std::string>& overrides, absl::string_view key);
 
 }  // namespace castor::cli

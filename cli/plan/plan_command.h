@@ -1,5 +1,5 @@
-// castor plan CONFIG, or --model NAME: says whether a run fits, and what it
-// needs.
+// castor plan CONFIG, or --model NAME: says whether a run fits, and how much
+// memory and time it needs.
 #ifndef CASTOR_CLI_PLAN_PLAN_COMMAND_H_
 #define CASTOR_CLI_PLAN_PLAN_COMMAND_H_
 

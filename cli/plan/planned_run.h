@@ -1,5 +1,5 @@
-// One run that is planned: what `castor plan` prints, and what its search and
-// its advice compare.
+// One run that is planned: `castor plan` prints it, and its search and its
+// advice compare several.
 #ifndef CASTOR_CLI_PLAN_PLANNED_RUN_H_
 #define CASTOR_CLI_PLAN_PLANNED_RUN_H_
 
@@ -21,8 +21,8 @@
 
 namespace castor::cli {
 
-// How the machine of a plan differs from the one that was asked for, where the
-// question is what another machine would gain. Factors are of rates.
+// How the machine of a plan differs from the one that was asked for, to find
+// what another machine would gain. Factors are of rates.
 struct MachineChange {
   int64_t more_device_bytes = 0;
   double bus = 1;
@@ -36,7 +36,8 @@ struct PlannedRun {
   std::optional<PlannedMachine> machine;
   // Null until PlanRun.
   std::unique_ptr<Session> session;
-  // What this machine's disks have no room for; "": nothing, or not looked at.
+  // Says what this machine's disks have no room for; "": nothing, or not looked
+  // at.
   std::string missing_room;
 
   const AdmissionReport& admission() const {
@@ -45,14 +46,15 @@ struct PlannedRun {
   int ranks_of_machine() const {
     return machine.has_value() ? machine->ranks : 1;
   }
-  // The host memory that all ranks of one machine take at most.
+  // Returns the most host memory that all ranks of one machine take together.
   int64_t MachineHostBytes() const;
   double StepSeconds() const;
   double TokensPerSecond() const;
 };
 
-// Reads what is asked, and finds the machine. InvalidArgument, NotFound,
-// FailedPrecondition: as ConfigOfShape, LoadConfig, FindMachine and PutOn.
+// Reads the configuration that is asked for, and finds the machine.
+// InvalidArgument, NotFound, FailedPrecondition: as ConfigOfShape, LoadConfig,
+// FindMachine and PutOn.
 absl::StatusOr<PlannedRun> ReadRun(const PlanArguments& arguments,
                                    const MachineChange& change = {});
 
@@ -62,16 +64,16 @@ absl::Status MakePlan(const PlanArguments& arguments, AdmitDepth depth,
                       std::function<void(absl::string_view)> say,
                       PlannedRun* run, std::optional<RefusedRun>* refused);
 
-// ReadRun and MakePlan, which say nothing.
+// Calls ReadRun and MakePlan, which then say nothing.
 absl::StatusOr<PlannedRun> PlanOf(const PlanArguments& arguments,
                                   AdmitDepth depth,
                                   const MachineChange& change = {},
                                   std::optional<RefusedRun>* refused = nullptr);
 
-// What there is to say of a plan beside its figures, a line each.
+// Returns notes on a plan beside its figures, a line each.
 std::vector<std::string> NotesOn(const PlannedRun& run, bool by_shape);
 
-// What of a plan is known before it is made, and what it came to
+// Return what is known of a plan before it is made, and its results
 // (docs/json.md).
 nlohmann::json AskedJson(const Config& config,
                          const std::optional<PlannedMachine>& machine);

@@ -46,7 +46,8 @@ std::string Row(absl::string_view name, absl::string_view run,
   return absl::StrFormat("  %-26s %18s %18s\n", name, run, replay);
 }
 
-// How many blocks keep their activations, where the trace says it.
+// Returns a row that says how many blocks keep their activations, where the
+// trace says it.
 std::string KeptRow(const StepTrace& run, const StepTrace& replay) {
   if (run.blocks.empty()) return "";
   const auto kept = [](const StepTrace& trace) {
@@ -62,7 +63,7 @@ std::string KeptRow(const StepTrace& run, const StepTrace& replay) {
                                 absl::StrCat(then_away)));
 }
 
-// What the letters of a picture mean, such as "a auto  c cpu".
+// Returns the meaning of a picture's letters, such as "a auto  c cpu".
 std::string Letters(const std::vector<SweepPoint>& sweep) {
   std::vector<std::string> letters;
   const absl::Span<const PlacementPolicy> policies = Policies();

@@ -193,7 +193,7 @@ void ControlListener::AnswerOn(Socket connection) {
   const ControlAnswer answer = answer_(*request);
   const std::string line =
       absl::StrCat(answer.done ? kDone : kRefused, answer.line, "\n");
-  // Who asked may be gone.
+  // The process that asked may be gone.
   WriteAll(connection.fd(), line.data(), std::min(line.size(), kMostLineBytes),
            SteadyNowNs() + kLineNs)
       .IgnoreError();

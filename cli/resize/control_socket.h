@@ -1,9 +1,10 @@
-// Through what a run that goes on is asked for something: a Unix socket of its
-// user alone, FOLDER/PID. A request is a line, its answer another.
+// A Unix socket, FOLDER/PID, through which a process asks a run in progress for
+// something. Only the run's user can use it. A request is a line, its answer
+// another.
 //
 // FOLDER is $XDG_RUNTIME_DIR/castor or, without that variable, castor-UID in
 // the system's temporary folder ($TMPDIR, /tmp). It has to be the user's own,
-// no link, and closed to all others (mode 0700), who so never come to the
+// no link, and closed to all others (mode 0700), who therefore cannot reach the
 // socket. Both sides also ask the system who is at the other end.
 #ifndef CASTOR_CLI_RESIZE_CONTROL_SOCKET_H_
 #define CASTOR_CLI_RESIZE_CONTROL_SOCKET_H_
@@ -22,21 +23,22 @@
 namespace castor::cli {
 
 struct ControlAnswer {
-  bool done = false;  // what was asked for
+  bool done = false;  // what was requested
   std::string line;   // for the user, without a line break
 };
 
-// The folder's path. `make`: it is made where it is missing. NotFound: it is
-// missing. FailedPrecondition: it is not as above, and what to do.
+// Returns the folder's path. `make`: it is made where it is missing. NotFound:
+// it is missing. FailedPrecondition: it is not as above; the message says what
+// to do.
 absl::StatusOr<std::string> ControlFolder(bool make);
 
 // Listens for requests to this process on a thread of its own, which sleeps
 // until one comes.
 class ControlListener {
  public:
-  // `answer` is called on the thread, with one request at a time, and may wait.
-  // Sockets of processes that are gone are removed from the folder. Errors say
-  // why nobody can ask; the run is none the worse.
+  // Opens the socket. `answer` is called on the thread, with one request at a
+  // time, and may wait. Sockets of processes that are gone are removed from the
+  // folder. Errors say why nobody can ask; the run itself is not affected.
   static absl::StatusOr<std::unique_ptr<ControlListener>> Create(
       std::function<ControlAnswer(const std::string& request)> answer);
   // Waits until the request at hand is answered. The socket is gone then.

@@ -15,10 +15,10 @@
 
 namespace castor::cli {
 
-// What castor resize sends.
+// Returns the request that castor resize sends.
 std::string MemoryRequest(int64_t bytes);
 
-// Threads: Open, Answer and Close from the run's.
+// Threads: Open, Answer and Close are called from the run's.
 class MemoryRequests {
  public:
   MemoryRequests() = default;
@@ -26,19 +26,19 @@ class MemoryRequests {
 
   // The budget that is asked for, or 0 (TrainerOptions::device_memory_request).
   const std::atomic<int64_t>* asked() const { return &asked_; }
-  // Requests are taken from now on.
+  // Takes requests from now on.
   absl::Status Open();
-  // The answer to the request for these bytes, if there is one.
+  // Answers the request for these bytes, if there is one.
   void Answer(int64_t bytes, ControlAnswer answer);
-  // No request is taken any more; one that waits gets no other answer.
+  // Takes no more requests; one that waits gets no other answer.
   void Close();
 
  private:
-  // On the listener's thread; waits for the answer.
+  // Hands a request over, on the listener's thread, and waits for the answer.
   ControlAnswer Ask(const std::string& request);
 
   std::atomic<int64_t> asked_{0};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable answered_;
   ControlAnswer answer_;
   bool closed_ = false;

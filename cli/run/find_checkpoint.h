@@ -11,10 +11,10 @@ namespace castor::cli {
 
 enum class WhichCheckpoint : uint8_t { kNewest, kBest };
 
-// `path` itself where it is a checkpoint; of a directory of several the newest
-// one that verifies or, for kBest, of a run with checkpoint.load_best the best
-// that this one knows of. Standard error names those that it passes over
-// because they are damaged or gone. Errors are those of
+// Returns `path` itself where it is a checkpoint; of a directory of several the
+// newest one that verifies or, for kBest and a run with checkpoint.load_best,
+// the best that the newest one knows of. Standard error names those that it
+// passes over because they are damaged or gone. Errors are those of
 // CheckpointDir::FindLatest.
 absl::StatusOr<std::string> FindCheckpoint(
     const std::string& path, WhichCheckpoint which = WhichCheckpoint::kBest);

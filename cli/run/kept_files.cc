@@ -15,7 +15,8 @@
 namespace castor::cli {
 namespace {
 
-// Where the tokenizer is with which `config` reads text; "": nowhere.
+// Returns the directory of the tokenizer with which `config` reads text; "":
+// none.
 std::string TokenizerDirectoryOf(const Config& config) {
   const std::string& named = config.data.tokenizer;
   if (named == kBytesTokenizer) return "";

@@ -1,5 +1,5 @@
-// The files that go with a model and that its run, its checkpoints and their
-// exports hand on: its tokenizer's, its settings for generation.
+// The files that go with a model: its tokenizer's, its settings for generation.
+// Its run, its checkpoints and their exports hand them on.
 #ifndef CASTOR_CLI_RUN_KEPT_FILES_H_
 #define CASTOR_CLI_RUN_KEPT_FILES_H_
 
@@ -14,17 +14,18 @@
 
 namespace castor::cli {
 
-// Those with which `config` trains: data.tokenizer's, else those of the model's
-// directory; none of a tokenizer where bytes are tokens. The config.json of its
-// directory has been read.
+// Returns the files with which `config` trains: data.tokenizer's, else those of
+// the model's directory; none of a tokenizer where bytes are tokens. The
+// config.json of its directory has been read.
 absl::StatusOr<CopiedFiles> FilesOfRun(const Config& config);
 
-// Those of a checkpoint. One that keeps none, as those of before, has them from
-// the directories of its run; standard error says which of these is gone.
+// Returns the files of a checkpoint. For one that keeps none, as older ones do,
+// they come from the directories of its run; standard error says which of these
+// is gone.
 absl::StatusOr<CopiedFiles> FilesOfCheckpoint(
     const CheckpointMetadata& metadata);
 
-// Files in a directory of their own, which goes when this does.
+// Files in a directory of their own, which is removed with this object.
 class UnpackedFiles {
  public:
   static absl::StatusOr<std::unique_ptr<UnpackedFiles>> Create(

@@ -18,35 +18,35 @@
 
 namespace castor::cli {
 
-// The files that a command reads as data, with the keys that name them.
+// Returns the files that a command reads as data, with the keys that name them.
 std::vector<OtherFile> DataFiles(const DataConfig& data);
 
-// Adds the identity of what is read at `key`. Null data: there is none.
-// InvalidArgument, after the key: a token is outside the vocabulary.
+// Adds the identity of the data that is read at `key`. Null data: there is
+// none. InvalidArgument, after the key: a token is outside the vocabulary.
 absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
                           std::vector<InputIdentity>* inputs);
 
 // Tells `say` (may be null) how many lines are cut to the sequence length, how
 // batches are formed by length, and how much of them is padding. Returns how
-// long the samples are. `padded_to` tokens, if that is less than the sequence
-// length; 0: to that.
+// long the samples are. They are padded to `padded_to` tokens, if that is less
+// than the sequence length; 0: to that length.
 absl::StatusOr<SampleLengths> LookAtLengths(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say,
     int64_t padded_to = 0);
 
 // Tells `say` (may be null) how many samples have nothing to learn from, if
-// there are any, and which data.sequence_length would change that. Returns what
-// it has counted. InvalidArgument, after the key: they all have nothing.
+// there are any, and which data.sequence_length would change that. Returns the
+// counts. InvalidArgument, after the key: no sample has anything to learn from.
 absl::StatusOr<LabelCount> LookAtLabels(
     absl::string_view key, const DataSet& data, int64_t sequence_length,
     const std::function<void(absl::string_view line)>& say);
 
-// The first sample of a run as text, of several that share a row the first of
-// them: one line, what of it is learned between
-// "[[" and "]]". A long one is cut. What follows the last target is left
-// out, if there is a target: it may be padding. Of a sequence that is seen
-// whole all is shown, and after it its label.
+// Returns the first sample of a run as one line of text; where several share a
+// row, the first of them. The parts that are learned stand between "[[" and
+// "]]". A long sample is cut. The text behind the last target is left out, if
+// there is a target: it may be padding. For a model that sees a sequence whole,
+// all of it is shown, with its label behind it, if it has one.
 absl::StatusOr<std::string> ShowSample(const DataSet& data,
                                        const TextOfTokens& text_of,
                                        const Architecture& model);

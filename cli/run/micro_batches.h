@@ -11,18 +11,18 @@
 
 namespace castor::cli {
 
-// The shape of a step of all ranks together.
+// Returns the shape of a step of all ranks together.
 StepShape ShapeOf(const Config& config);
 
-// This rank's share of the batches from `position` on: one after another of
-// those whose number is the rank's modulo the world size. `data`, of targets as
-// `model` has them, and `model` are borrowed.
+// Returns a source of this rank's share of the batches from `position` on: one
+// after another, those whose number is the rank's modulo the world size.
+// `data`, with targets of the kind that `model` has, and `model` are borrowed.
 Trainer::NextMicroBatch ShareOf(const DataSet& data, const Architecture& model,
                                 int64_t position, const StepShape& shape,
                                 const RankOptions& ranks);
 
-// The same of the first `samples` samples, each of which comes once: what fills
-// the last batch has no labels.
+// Does the same for the first `samples` samples, each of which comes once:
+// samples that fill up the last batch have no labels.
 Trainer::NextMicroBatch EachOnce(const DataSet& data, const Architecture& model,
                                  int64_t samples, const StepShape& shape,
                                  const RankOptions& ranks);

@@ -1,5 +1,5 @@
-// A castor process as one of several ranks: how it joins them, and what all of
-// them must have alike. A process that was started alone is rank 0 of one.
+// A castor process as one of several ranks: it joins them, and checks what must
+// be the same on all. A process that was started alone is rank 0 of one.
 #ifndef CASTOR_CLI_RUN_RANKS_H_
 #define CASTOR_CLI_RUN_RANKS_H_
 
@@ -25,17 +25,18 @@ absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks(
 
 // Leaves the group (null: there is none yet) after a failure that rank 0 tells
 // for all, and waits until this rank may end too: mpirun of Open MPI 5 ends all
-// ranks with the first that fails, and loses what another is just saying.
+// ranks with the first that fails, and loses what another is just printing.
 void LetFirstRankSpeak(std::unique_ptr<RankGroup> group);
 
-// Whether all ranks were given the same `config`, where it must be the same:
-// paths may differ from machine to machine, and so may device.threads. All
-// ranks call it together. InvalidArgument: the key, and two ranks' values of
-// it.
+// Checks that all ranks were given the same `config`, where it must be the
+// same: paths may differ from machine to machine, and so may device.threads.
+// All ranks call it together. InvalidArgument: names the key, and two ranks'
+// values of it.
 absl::Status CheckSameConfig(RankGroup& group, const Config& config);
 
-// Whether all ranks read the same, wherever each has it. InvalidArgument: the
-// key, and two ranks' identities at it. Null communicator: one rank.
+// Checks that all ranks read the same data, wherever each has it.
+// InvalidArgument: names the key, and two ranks' identities at it. Null
+// communicator: one rank.
 absl::Status CheckSameInputs(Communicator* communicator,
                              const std::vector<InputIdentity>& inputs);
 

@@ -119,8 +119,8 @@ absl::Status Session::LookAtEvaluated(absl::string_view key,
   return LookAtLabels(key, data, length, options.say).status();
 }
 
-// What can be told of a stream from its first samples. How many there are, it
-// tells when it knows.
+// Looks at the first samples of a stream. The stream tells how many samples it
+// has when it knows.
 absl::Status Session::LookAtStream(const Options& options) {
   const int64_t length = config_.data.sequence_length;
   CASTOR_ASSIGN_OR_RETURN(const SampleLengths first,

@@ -1,7 +1,7 @@
-// The head of an HTTP request: what the server wants to know of it.
+// The head of an HTTP request, as far as the server needs it.
 //
-// Parsed by Boost.Beast, strictly: what is no HTTP/1.0 or 1.1 is refused. A
-// body is nobody's business here, and what follows the head is not looked at.
+// Parsed by Boost.Beast, strictly: anything but HTTP/1.0 or 1.1 is refused. A
+// body is of no use here, and the bytes behind the head are not looked at.
 #ifndef CASTOR_CLI_SERVE_HTTP_REQUEST_H_
 #define CASTOR_CLI_SERVE_HTTP_REQUEST_H_
 
@@ -23,12 +23,13 @@ struct HttpRequest {
   std::optional<std::string> host, origin, fetch_site;
 };
 
-// The bytes of the head that `received` begins with, its empty line included;
-// 0: it has not arrived whole.
+// Returns the bytes of the head that `received` begins with, its empty line
+// included; 0: it has not arrived whole.
 int64_t HttpHeadBytes(absl::string_view received);
 
-// InvalidArgument: `head` is no whole head of a request, is larger than
-// kMaxRequestBytes, or gives one of the headers above more than once.
+// Parses the head of a request. InvalidArgument: `head` is no whole head, is
+// larger than kMaxRequestBytes, or gives one of the headers above more than
+// once.
 absl::StatusOr<HttpRequest> ParseHttpRequest(absl::string_view head);
 
 }  // namespace castor::cli

@@ -1,4 +1,5 @@
-// Who may ask what of a loopback server, and what everybody else is told.
+// Decides which requests a loopback server answers, and how it refuses all
+// others.
 //
 // A request is answered by a handler only if all of these hold; in this order:
 //  1. It is HTTP (400).
@@ -8,8 +9,8 @@
 //     there is one, says "same-origin" or "none", which is an address that the
 //     user typed (403). So no page of another origin asks, not for a picture
 //     nor for a frame either, not even one that knows the token.
-//  4. Its path begins with the token (403), which only those know who can read
-//     what castor printed: other users of this machine can connect, too. It is
+//  4. Its path begins with the token (403), which only users know who can read
+//     castor's output: other users of this machine can connect, too. It is
 //     compared in time that does not depend on where it differs.
 //  5. It is a GET (405), and the rest of its path has a handler (404). Paths
 //     are compared byte by byte; there are no files.
@@ -45,7 +46,7 @@ class HttpSite {
   HttpSite(int port, std::string token,
            std::map<std::string, HttpHandler> paths);
 
-  // What to do about a request's head.
+  // Returns what to do with a request, by its head.
   Route Find(absl::string_view head) const;
 
   std::string url() const;  // "http://127.0.0.1:8674/TOKEN/"
@@ -57,7 +58,7 @@ class HttpSite {
   std::vector<std::string> hosts_;  // that a request may name
 };
 
-// 128 random bits in hexadecimal. Internal: the system has none.
+// Returns 128 random bits in hexadecimal. Internal: the system has none.
 absl::StatusOr<std::string> MakeUrlToken();
 
 }  // namespace castor::cli

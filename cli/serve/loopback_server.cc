@@ -189,7 +189,7 @@ class LoopbackServer::Impl {
     accepting_ = true;
   }
 
-  // Whoever waits; `error` is that of waiting for him.
+  // Accepts whoever waits; `error` is that of the wait.
   void Admit(ErrorCode error) {
     Tcp::socket socket(io_);
     if (!error) acceptor_.accept(socket, error);

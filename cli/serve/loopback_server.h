@@ -1,11 +1,10 @@
 // A small HTTP server for this machine's own browser.
 //
-// What reaches it and what it gives, however hostile the page or the process
-// that asks:
+// These rules hold however hostile the page or the process that asks:
 //  1. It listens on 127.0.0.1 alone.
-//  2. Only who knows the token in its address is answered; see HttpSite, which
-//     also turns away what pages of others ask. Nothing is read from a request
-//     but its method, its path, its query and who asks.
+//  2. Only clients that know the token in its address are answered; see
+//     HttpSite, which also turns away requests of other sites' pages. Nothing
+//     is read from a request but its method, its path, its query and who asks.
 //  3. Every answer forbids storing it, guessing its type, framing it, and
 //     reading it from another origin. A page may load nothing and run no script
 //     but its own (see PagePolicy).
@@ -16,8 +15,8 @@
 //     that have: of the class in which room is wanted, the connection that has
 //     made no progress for longest gives way. So strangers, however many, never
 //     cost a guest his answer.
-//  6. What fails, memory included, costs its own connection: 500 where there is
-//     still an answer, and the server goes on.
+//  6. A failure, of memory too, costs only its own connection: 500 where there
+//     is still an answer, and the server goes on.
 //
 // Built on Boost.Asio. One thread accepts, reads and writes; kThreads others
 // call the handlers, so that an answer that takes long holds up no other.
@@ -55,14 +54,14 @@ class LoopbackServer {
   // ResourceExhausted: there are no threads or descriptors left.
   static absl::StatusOr<std::unique_ptr<LoopbackServer>> Start(
       const ServerOptions& options, std::map<std::string, HttpHandler> paths);
-  // Breaks off what is being answered, and returns when all threads are gone.
+  // Breaks off answers in progress, and returns when all threads are gone.
   ~LoopbackServer();
   LoopbackServer(const LoopbackServer&) = delete;
   LoopbackServer& operator=(const LoopbackServer&) = delete;
 
   int port() const { return port_; }
-  // The address with the token, which is another one for each server: for its
-  // user's eyes.
+  // The address with the token, which is new for each server: only its user may
+  // see it.
   const std::string& url() const { return url_; }
 
  private:

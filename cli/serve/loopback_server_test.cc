@@ -197,7 +197,7 @@ TEST(LoopbackServer, ServesOthersBesideClientsThatAreSilent) {
     if (i % 2 == 0) silent.back()->Send("GET /echo HTT");
     EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
   }
-  // Those that had been silent for longest gave way.
+  // The connections that had been silent for longest gave way.
   for (int i = 0; i < 8; ++i) EXPECT_EQ(silent[i]->Receive().status, 0);
 }
 
@@ -236,7 +236,7 @@ TEST(LoopbackServer, ServesOthersBesideClientsThatDoNotRead) {
   EXPECT_EQ(slow.back()->Receive().body.size(), kLarge);
 }
 
-// Those who do not know the token never cost an answer of those who do.
+// Clients that do not know the token never cost an answer to clients that do.
 TEST(LoopbackServer, KeepsGuestsHoweverManyStrangersCome) {
   const auto server = Start(kPatient);
   const TestConnection guest(server->port());

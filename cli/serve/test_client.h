@@ -1,5 +1,5 @@
-// The other end of a loopback connection, for tests: sends the very bytes that
-// a test wants sent. Fails the test where it cannot connect.
+// The client's end of a loopback connection, for tests: sends exactly the bytes
+// that a test gives. Fails the test where it cannot connect.
 #ifndef CASTOR_CLI_SERVE_TEST_CLIENT_H_
 #define CASTOR_CLI_SERVE_TEST_CLIENT_H_
 
@@ -29,7 +29,7 @@ class TestConnection {
 
   bool connected() const { return connected_; }
   void Send(absl::string_view bytes) const;
-  // All that comes until the other end closes.
+  // Returns all that comes until the other end closes.
   HttpAnswer Receive() const;
   // Waits until the other end breaks it off; reads nothing.
   void WaitForReset() const;
@@ -43,19 +43,19 @@ class TestConnection {
   bool connected_ = false;
 };
 
-// What a browser sends for "http://127.0.0.1:PORT/PATH", which is one of the
-// server's own pages; with `more`, whole header lines.
+// Returns the request that a browser sends for "http://127.0.0.1:PORT/PATH",
+// one of the server's own pages; `more` are further whole header lines.
 std::string HttpRequestFor(const std::string& url,
                            const std::string& more = "");
-// Asks for that.
+// Sends that request and returns the answer.
 HttpAnswer HttpGet(const std::string& url);
-// A whole request of one's own.
+// Sends a whole request of the test's own.
 HttpAnswer HttpSend(int port, absl::string_view request);
 
-// The first "http://127.0.0.1:PORT/..." in `text`, up to a space or the line's
-// end; "": none.
+// Returns the first "http://127.0.0.1:PORT/..." in `text`, up to a space or the
+// line's end; "": none.
 std::string UrlIn(absl::string_view text);
-// They take "http://127.0.0.1:PORT/PATH" apart into PORT and "/PATH".
+// Return PORT and "/PATH" of "http://127.0.0.1:PORT/PATH".
 int PortOf(const std::string& url);
 std::string PathOf(const std::string& url);
 

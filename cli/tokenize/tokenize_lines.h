@@ -1,5 +1,5 @@
-// Lines of text to lines of ids, and back, by a tokenizer; a line's bytes are
-// its ids where that is null.
+// Turns lines of text into lines of ids, and back, by a tokenizer; where that
+// is null, a line's bytes are its ids.
 #ifndef CASTOR_CLI_TOKENIZE_TOKENIZE_LINES_H_
 #define CASTOR_CLI_TOKENIZE_TOKENIZE_LINES_H_
 
@@ -12,20 +12,20 @@
 
 namespace castor::cli {
 
-// Takes what is written for one line of the input, a line end included; false:
-// it cannot be written, and nothing more need be.
+// Takes the output for one line of the input, a line end included. Returns
+// false if it cannot be written; then no more is given.
 using WriteLine = std::function<bool(absl::string_view line)>;
 
-// Each line of `in`, without its "\n", as a JSON array of ids, [1,2,3].
+// Writes each line of `in`, without its "\n", as a JSON array of ids, [1,2,3].
 // InvalidArgument, ResourceExhausted: the line with this number cannot be
 // tokenized; those before it were written.
 absl::Status EncodeLines(const text::Tokenizer* tokenizer,
                          bool add_special_tokens, std::istream& in,
                          const WriteLine& write);
 
-// Each line of `in`, a JSON array of ids, as text, special tokens included.
-// InvalidArgument: the line with this number is none, or has an id that names
-// no token.
+// Writes each line of `in`, a JSON array of ids, as text, special tokens
+// included. InvalidArgument: the line with this number is no such array, or has
+// an id that names no token.
 absl::Status DecodeLines(const text::Tokenizer* tokenizer, std::istream& in,
                          const WriteLine& write);
 

@@ -29,25 +29,27 @@ class TraceSource {
   explicit TraceSource(std::vector<std::string> paths)
       : paths_(std::move(paths)) {}
 
-  // The page's data, PageJson of the traces' views; of one trace those of all
-  // its ranks, of two those of the first ones. Read anew when a file has
-  // changed since the last call, or may have: the trace of a run that goes on.
-  // Thread-safe; one thread reads, the others wait for what it has read.
+  // Returns the page's data, PageJson of the traces' views: of one trace those
+  // of all its ranks, of two traces those of their first ranks. Read anew when
+  // a file has changed since the last call, or may have: the trace of a run
+  // that goes on. Thread-safe; one thread reads, the others wait for what it
+  // has read.
   absl::StatusOr<std::shared_ptr<const std::string>> Json();
 
  private:
   absl::StatusOr<std::shared_ptr<const std::string>> ReadAnew();
-  // What tells one state of a file from another: device, inode, bytes, time of
-  // the last change in ns.
+  // A stamp tells one state of a file from another: device, inode, bytes, time
+  // of the last change in ns.
   using Stamp = std::array<int64_t, 4>;
   static Stamp StampOf(const std::string& path);
-  // Whether a change of the file shows in its stamp. Not while it is written
-  // through a mapping (append_file.h), behind whose text are zeros.
+  // Returns true if a change of the file shows in its stamp. It does not while
+  // the file is written through a mapping (append_file.h); then zeros follow
+  // its text.
   static bool StampTells(const std::string& path);
 
   const std::vector<std::string> paths_;
   std::mutex mutex_;
-  std::vector<Stamp> stamps_;                // of what json_ was made from
+  std::vector<Stamp> stamps_;                // of json_'s files
   std::shared_ptr<const std::string> json_;  // null: not read
 };
 

@@ -23,7 +23,8 @@ namespace {
 // tunnel to it (ssh -L 8674:127.0.0.1:8674) serves the next viewer too.
 constexpr int kUsualPort = 8674;
 
-// What the page shows in place of a trace that cannot be read any more.
+// Returns the error that the page shows in place of a trace that cannot be read
+// any more.
 HttpReply ErrorReply(const absl::Status& status) {
   std::string json;
   JsonWriter writer(&json);
@@ -40,7 +41,7 @@ absl::Status Serve(const TraceViewArguments& arguments) {
   }
   AnnounceReading(paths);
   TraceSource source(std::move(paths));
-  // What is wrong with it is told here and now, not in a browser.
+  // Errors of the trace are told here and now, not in a browser.
   CASTOR_RETURN_IF_ERROR(source.Json().status());
 
   // This comes before there are threads, which have the mask from here.

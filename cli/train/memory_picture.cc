@@ -26,7 +26,7 @@ int64_t Total(const Stack& stack) {
   return total;
 }
 
-// What is on the device while each operator runs.
+// Returns the bytes on the device, by category, while each operator runs.
 std::vector<Stack> StacksOf(const Plan& plan, const PlanRequest& request) {
   const StepTrace& trace = *request.trace;
   int64_t optimizer = request.device_reserved_bytes;

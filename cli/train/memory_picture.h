@@ -8,8 +8,8 @@
 
 namespace castor::cli {
 
-// One column for each share of the step's operators, as high as its fullest
-// moment under `plan`, stacked by what holds the bytes, below the budget's
+// Draws one column for each share of the step's operators, as high as its
+// fullest moment under `plan`, stacked by category of bytes, below the budget's
 // line:
 //
 //   48.0 MiB |------------------------------------------ budget

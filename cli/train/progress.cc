@@ -38,7 +38,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Whether it is a line of JsonLog's, of a step or an evaluation.
+// Returns true if it is a line of JsonLog's, of a step or an evaluation.
 bool IsLogged(const nlohmann::json& line) {
   return line.is_object() && line.contains("step") &&
          line["step"].is_number_integer() && line.contains("epoch") &&
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   CASTOR_RETURN_IF_ERROR(text.status());
   std::string kept;
   std::vector<absl::string_view> lines = absl::StrSplit(*text, '\n');
-  // What a run was writing when it was killed, or nothing.
+  // The last line is one that a run was writing when it was killed, or empty.
   lines.pop_back();
   for (const absl::string_view line : lines) {
     const auto json = nlohmann::json::parse(line, nullptr,

@@ -1,6 +1,6 @@
-// What a run says while it goes on: lines in a log, or on a terminal one line
-// that changes, and a line of JSON for each step and evaluation in the file of
-// --log-json (docs/log-json.md has its keys).
+// The messages of a run while it goes on: lines in a log, or on a terminal one
+// line that changes, and a line of JSON for each step and evaluation in the
+// file of --log-json (docs/log-json.md has its keys).
 #ifndef CASTOR_CLI_TRAIN_PROGRESS_H_
 #define CASTOR_CLI_TRAIN_PROGRESS_H_
 
@@ -24,17 +24,17 @@ namespace castor::cli {
 // write is told once, on standard error.
 class JsonLog {
  public:
-  // A run that goes on after `step` keeps the lines of the steps up to there
-  // and drops later ones; one that begins keeps none. InvalidArgument: `path`
-  // is no regular file, or something else than such a log, which stays as it
-  // is.
+  // Opens the log. A run that goes on after `step` keeps the lines of the steps
+  // up to there and drops later ones; one that begins keeps none.
+  // InvalidArgument: `path` is not a regular file, or is not such a log; it
+  // stays as it is.
   static absl::StatusOr<std::unique_ptr<JsonLog>> Open(const std::string& path,
                                                        int64_t step);
   ~JsonLog();
   JsonLog(const JsonLog&) = delete;
   JsonLog& operator=(const JsonLog&) = delete;
 
-  // Handed to the system whole before this returns.
+  // Appends a line, handed to the system whole before this returns.
   void Add(const nlohmann::ordered_json& line);
 
  private:
@@ -44,27 +44,26 @@ class JsonLog {
 
 class Progress {
  public:
-  // `config` and `report` are borrowed; the report's figures are those of the
-  // moment at which something is said. `columns` of the terminal, 0: standard
-  // output is none.
+  // `config` and `report` are borrowed; a message has the report's figures at
+  // its time. `columns` of the terminal; 0: standard output is none.
   Progress(const Config* config, const RunReport* report, int columns);
 
   void set_log(std::unique_ptr<JsonLog> log) { log_ = std::move(log); }
 
-  // A step that is wholly over.
+  // Adds a step that is wholly over.
   void AddStep(const StepReport& step);
-  // The forecast in force; said at first, when it is first made from measured
-  // durations, and when it is another one by more than a tenth.
+  // Tells of the forecast in force: the first one, the first that is made from
+  // measured durations, and one that differs by more than a tenth.
   void TellForecast(const Forecast& forecast);
-  // Prints what steps_per_print asks for of the steps that were added; `all`:
-  // the latest of them in any case.
+  // Prints the added steps for which steps_per_print asks; `all`: the latest of
+  // them in any case.
   void Print(bool all);
-  // `best`: it is the best so far.
+  // Prints and logs an evaluation. `best`: it is the best so far.
   void AddEvaluation(const EvaluationFigures& evaluation, bool best);
 
-  // A line for the user, above the one that changes.
+  // Prints a line for the user, above the one that changes.
   void Say(absl::string_view line);
-  // Takes the line that changes away, before others write.
+  // Removes the line that changes, before others write.
   void Clear();
 
  private:
@@ -78,13 +77,13 @@ class Progress {
   std::vector<StepReport> unprinted_;
   StepFigures since_print_;    // the steps since the last line
   StepFigures lately_;         // of the line that changes
-  bool shown_ = false;         // whether that is there
+  bool shown_ = false;         // that line is there
   int64_t drawn_ns_ = 0;       // when it was drawn last
-  int64_t told_step_ns_ = -1;  // what the last line with a forecast said
+  int64_t told_step_ns_ = -1;  // of the last line with a forecast
   bool told_measured_ = false;
 };
 
-// The columns of the terminal that standard output is; 0: it is none.
+// Returns the columns of the terminal that standard output is; 0: it is none.
 int TerminalColumns();
 
 }  // namespace castor::cli

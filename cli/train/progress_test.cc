@@ -54,7 +54,7 @@ TEST(Progress, HasOneLineThatChangesOnATerminal) {
   EXPECT_THAT(first, HasSubstr(" left"));
   EXPECT_THAT(first, Not(HasSubstr("\n")));
   EXPECT_LE(first.size(), 100u);
-  // What is said takes its place, and it comes back below.
+  // A message takes the place of the line that changes, which comes back below.
   CaptureStdout();
   progress.Say("a line");
   progress.AddStep(Step(151));

@@ -11,7 +11,8 @@
 namespace castor::cli {
 namespace {
 
-// What a rank sends; the seconds for each late rank follow it.
+// The fixed part of what a rank sends; the seconds for each late rank follow
+// it.
 struct Row {
   int64_t device_peak_bytes;
   int64_t host_peak_bytes;

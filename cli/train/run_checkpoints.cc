@@ -78,7 +78,7 @@ absl::Status RunCheckpoints::ClaimDirectory() {
                 .say = [](absl::string_view line) {
                   PrintLine(absl::StrCat("checkpoint.dir: ", line));
                 }}});
-  // What there is none of has no latest either, as FindResumed says.
+  // A missing directory has no latest checkpoint either, as FindResumed says.
   return absl::IsNotFound(claimed) && resume_ == "latest" ? absl::OkStatus()
                                                           : claimed;
 }
@@ -146,8 +146,8 @@ absl::Status RunCheckpoints::Restore(Session* session) {
   return begin_ == Begin::kInitial ? session_->Initialize() : Resume(path);
 }
 
-// Whether the others see rank 0's directory. Else none of their parts would
-// ever be found, which would be known at the first save.
+// Checks that the others see rank 0's directory. Otherwise none of their parts
+// would ever be found, which would be known only at the first save.
 absl::Status RunCheckpoints::CheckShared() const {
   if (ranks_ == nullptr || !saves() || !config_.checkpoint.lock) {
     return absl::OkStatus();
@@ -315,7 +315,7 @@ void RunCheckpoints::Prove() {
   if (too_many) Prune();
 }
 
-// What is too much is no reason to end a run.
+// Checkpoints that cannot be removed are no reason to end a run.
 void RunCheckpoints::Prune() {
   if (!first_) return;
   const int64_t proven = 1;

@@ -1,7 +1,7 @@
-// The checkpoints of one run of `castor train`: where it goes on from, and what
-// it saves. Rank 0 alone changes what is in the directory beside the checkpoint
-// that all of them write, and holds its lock (checkpoint_lock.h) for as long as
-// the object lives.
+// The checkpoints of one run of `castor train`: the one from which it goes on,
+// and those that it saves. Rank 0 alone changes the directory's other contents,
+// while all ranks write the checkpoint, and holds its lock (checkpoint_lock.h)
+// for as long as the object lives.
 //
 //   Claim          before the run costs anything: rank 0 has the directory
 //   CheckRoom      when the model is known, and no data are read yet
@@ -33,20 +33,23 @@ class RunCheckpoints {
  public:
   // `resume` is --resume's value: "", "latest", "auto" or a checkpoint;
   // `changed` is --resume-changed. `config_path` is the configuration's file,
-  // `config` what is in it, which is borrowed and stays alive; `first` says
+  // `config` its contents, which are borrowed and stay alive; `first` says
   // whether this is rank 0.
   RunCheckpoints(std::string resume, bool changed, std::string config_path,
                  const Config* config, bool first);
   RunCheckpoints(const RunCheckpoints&) = delete;
   RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
-  // Locks checkpoint.dir, which is made where it is missing, and sees to it
-  // that there is what --resume names. Does nothing on other ranks than 0.
+  // Locks checkpoint.dir, which is made where it is missing, and checks that
+  // there is the checkpoint that --resume names. Does nothing on other ranks
+  // than 0.
   absl::Status Claim();
-  // Whether there are checkpoints to begin from, as far as their names tell.
+  // Returns true if there are checkpoints to begin from, as far as their names
+  // tell.
   bool Resumes() const;
-  // ResourceExhausted: the disk has no room for what a run of such parameters
-  // will save. Does nothing on other ranks than 0.
+  // Checks that the disk has room. ResourceExhausted: it has none for the
+  // checkpoints that a run of such parameters will save. Does nothing on other
+  // ranks than 0.
   absl::Status CheckRoom(const Parameters& parameters) const;
 
   // Gives the session's parameters their values: initial ones, or those of the
@@ -54,28 +57,29 @@ class RunCheckpoints {
   absl::Status Restore(Session* session);
 
   // Makes checkpoint.dir ready for this run, after Restore and before the first
-  // step. Later steps' checkpoints that are another run's move aside, and of
-  // what moved aside before, what is more than checkpoint.keep_aside goes.
-  // ResourceExhausted: the disk has no room for what the run will save.
+  // step. Checkpoints of later steps, which are another run's, move aside; of
+  // the directories that moved aside before, only the newest
+  // checkpoint.keep_aside stay. ResourceExhausted: the disk has no room for the
+  // checkpoints that the run will save.
   absl::Status Prepare();
 
   // A step from the session's latest values had a finite loss, which is known
-  // only then: finite values alone may give none. What is saved of them is
-  // proven.
+  // only then: finite values alone may give none. A checkpoint of these values
+  // is proven from now on.
   void Prove();
 
-  // Saves the session's step, at a second attempt if need be, and removes what
-  // is older than checkpoint.keep and than the newest proven one, but for the
-  // best of checkpoint.load_best; nothing
+  // Saves the session's step, at a second attempt if need be, and removes
+  // checkpoints that are older than the newest checkpoint.keep and than the
+  // newest proven one, except the best of checkpoint.load_best. Does nothing
   // without checkpoint.dir, when that step is saved already, or while the
-  // newest is not proven. OK also if the files could not be written, as
-  // checkpoint.on_error says: that is told, and the run goes on.
+  // newest is not proven. Returns OK also if the files could not be written, as
+  // checkpoint.on_error says: the user is told, and the run goes on.
   absl::Status Save();
-  // The same for a step whose evaluation is the best so far, whether or not the
-  // newest is proven.
+  // Does the same for a step whose evaluation is the best so far, whether or
+  // not the newest is proven.
   absl::Status SaveBest() { return SaveOrGoOn(); }
-  // The same at the run's end: what is not saved now is lost. Aborted: the
-  // files could not be written.
+  // Does the same at the run's end: a step that is not saved now is lost.
+  // Aborted: the files could not be written.
   absl::Status SaveLast();
 
   // The newest checkpoint in the directory that is this run's, or "".
@@ -84,11 +88,11 @@ class RunCheckpoints {
   // or "".
   std::string best() const;
 
-  // `status`, and where it is a run's that diverged, the newest proven
-  // checkpoint, from which that run can go on.
+  // Returns `status`; where it is of a run that diverged, with the newest
+  // proven checkpoint, from which that run can go on.
   absl::Status WithWayBack(const absl::Status& status) const;
 
-  // The line that says what this run saves, and where.
+  // Returns the line that says what this run saves, and where.
   std::string Describe() const;
 
  private:
@@ -107,7 +111,8 @@ class RunCheckpoints {
   absl::StatusOr<std::string> FindNewest();
   absl::Status Resume(const std::string& path);
   absl::Status PrepareDirectory();
-  // Later steps' checkpoints than this one move aside.
+  // Returns the last step whose checkpoint stays; those of later steps move
+  // aside.
   static int64_t LastStepThatStays(Begin begin, int64_t step);
   absl::Status SaveOrGoOn();
   absl::Status TrySave(int64_t step);

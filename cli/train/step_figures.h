@@ -1,6 +1,6 @@
-// What a run's steps were like, in memory that hardly grows with them: of each
-// its loss (and each of its terms), 8 bytes, which the summary lists; of the
-// rest sums, and samples of which medians are taken.
+// Figures of a run's steps, in memory that hardly grows with their number: 8
+// bytes for each step's loss (and each of its terms), which the summary lists;
+// of the other figures sums, and samples of which medians are taken.
 #ifndef CASTOR_CLI_TRAIN_STEP_FIGURES_H_
 #define CASTOR_CLI_TRAIN_STEP_FIGURES_H_
 
@@ -13,21 +13,21 @@
 namespace castor::cli {
 
 // Medians over the steps after warm-up (over all, where there are no others).
-// Where steps have several lengths, each length has its own, and these are the
-// means of them by the number of its steps.
+// Where steps have several lengths, each length has its own medians, and these
+// are their means, weighted by the number of steps of each length.
 struct SteadyFigures {
   double step_seconds = 0;
   double tokens = 0;  // the mean; 0: every step has as many
   double stall_seconds = 0;
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
-  // What is sent to other ranks and received from them.
+  // The bytes that are sent to other ranks and received from them.
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
 };
 
-// Numbers of steps, evenly spread over all that were added: all of up to
-// kMost, of more every second one, then every fourth, and so on.
+// A sample of numbers, one a step, evenly spread over all that were added: all
+// of up to kMost, of more every second one, then every fourth, and so on.
 class StepSample {
  public:
   static constexpr int64_t kMost = 8192;
@@ -46,7 +46,7 @@ class StepSample {
 
 class StepFigures {
  public:
-  // The steps in order.
+  // Adds a step; they come in order.
   void Add(const StepReport& step);
 
   bool empty() const { return losses_.empty(); }
@@ -55,7 +55,7 @@ class StepFigures {
   // Where the loss has several terms, each has a list of its means in all steps
   // (StepReport::terms).
   const std::vector<std::vector<double>>& terms() const { return terms_; }
-  // The latest; not while empty.
+  // The latest step; there must be one.
   const StepReport& last() const { return last_; }
   int64_t skipped() const { return skipped_; }
   // How long compute waited for the network in all, and how much of it passed

@@ -1,4 +1,4 @@
-// What the trace of `castor train --trace` says of the run.
+// Describes a run for the trace of `castor train --trace`.
 #ifndef CASTOR_CLI_TRAIN_TRACE_REQUEST_H_
 #define CASTOR_CLI_TRAIN_TRACE_REQUEST_H_
 

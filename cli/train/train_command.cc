@@ -37,7 +37,8 @@
 namespace castor::cli {
 namespace {
 
-// What the run writes replaces nothing that it reads, nor each other.
+// Checks that the files that the run writes replace none that it reads, nor
+// each other.
 absl::Status CheckOutputs(const TrainArguments& arguments,
                           const Config& config) {
   std::vector<OtherFile> others = DataFiles(config.data);
@@ -82,7 +83,7 @@ absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
   return config;
 }
 
-// What was asked of a run that is refused, for the tools that look at it.
+// Writes the request of a refused run, for tools that look at it.
 absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
                           const RefusedRun& refused,
                           absl::string_view message) {

@@ -34,7 +34,7 @@ struct castor_run {
   std::unique_ptr<castor::ClientCheckpoints> checkpoints;
   std::unique_ptr<castor::RunTrace> trace;
   int64_t last_traced_step = 0;
-  // What the last castor_checkpoint points at.
+  // The strings that the last castor_checkpoint points at.
   std::string path, text, notes, differences;
   std::vector<std::string> exchanged;
 };
@@ -54,8 +54,8 @@ castor_status Tell(castor_run* run, const absl::Status& status) {
   return Tell(status, &refused);
 }
 
-// castor_begin and castor_step have a status of their own for what is not
-// finite.
+// castor_begin and castor_step have a status of their own for values that are
+// not finite.
 castor_status TellOfStep(castor_run* run, const absl::Status& status) {
   const castor_status told = Tell(run, status);
   return absl::IsOutOfRange(status) ? CASTOR_NOT_FINITE : told;
@@ -68,7 +68,7 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
       "parameter ", parameter, ": there are ", count, ", counted from 0"));
 }
 
-// What one rank is refused before it has joined the others, all are refused.
+// If one rank is refused before it has joined the others, all are refused.
 absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     const char* config_json, const castor_parameter* parameters, int64_t count,
     const castor_place* place, bool port_is_stores, castor_run* opening,
@@ -250,7 +250,7 @@ castor_status castor_step(castor_run* run, double learning_rate) {
       learning_rate < 0 ? std::optional<double>() : learning_rate);
   const bool over = stepped.ok() || absl::IsOutOfRange(stepped);
   if (over && run->trace != nullptr) {
-    // What is still to come of the last step belongs to it.
+    // Work of the last step that is not over yet belongs to it.
     if (run->run->steps() == run->last_traced_step) {
       const absl::Status drained = run->run->Drain();
       if (!drained.ok()) return Tell(run, drained);

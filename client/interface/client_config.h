@@ -1,4 +1,4 @@
-// What a client of the C interface asks for, as its configuration says it.
+// The run that a client of the C interface asks for, as its configuration says.
 #ifndef CASTOR_CLIENT_INTERFACE_CLIENT_CONFIG_H_
 #define CASTOR_CLIENT_INTERFACE_CLIENT_CONFIG_H_
 
@@ -30,10 +30,11 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                                 int64_t count, const castor_place* place,
                                 RankOptions ranks, int local_size);
 
-// InvalidArgument: the configuration's device is not where operators run.
+// Checks the place. InvalidArgument: the configuration's device is not where
+// operators run.
 absl::Status CheckPlace(const Config& config, const castor_place* place);
 
-// The placement policy's name.
+// Returns the placement policy's name.
 std::string PolicyOf(const Config& config);
 
 }  // namespace castor

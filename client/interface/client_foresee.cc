@@ -1,4 +1,4 @@
-// What a step will take that was not run.
+// Foresees what a step will take that was not run.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -31,7 +31,7 @@ void ReadParameters(castor::JsonReader& use, const char* key,
   }
 }
 
-// What castor_client.h says of a pass.
+// Reads a pass in the form that castor_client.h describes.
 absl::StatusOr<std::vector<castor::ForeseenUse>> ReadPass(const char* text) {
   const Json pass = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!pass.is_array()) {

@@ -5,7 +5,7 @@
 namespace castor {
 namespace {
 
-// What the thread's last failed call left.
+// The thread's last error and refusal.
 thread_local std::string last_error;
 thread_local ClientRun::Refused last_refusal;
 

@@ -1,4 +1,4 @@
-// What the C interface says of failed calls.
+// Tells callers of the C interface why calls failed.
 #ifndef CASTOR_CLIENT_INTERFACE_CLIENT_STATUS_H_
 #define CASTOR_CLIENT_INTERFACE_CLIENT_STATUS_H_
 
@@ -8,9 +8,9 @@
 
 namespace castor {
 
-// `status` as the caller is told. Unless it is OK, castor_error has its text
-// from now on, in this thread, and castor_last_refusal the numbers of
-// `refused`, where it is a refusal that has any.
+// Returns `status` as the caller is told. Unless it is OK, castor_error has its
+// text from now on, in this thread, and castor_last_refusal the numbers of
+// `refused`, if it is a refusal that has any.
 castor_status Tell(const absl::Status& status,
                    const ClientRun::Refused* refused = nullptr);
 

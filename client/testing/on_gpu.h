@@ -1,5 +1,5 @@
-// A GPU made of threads (run/fake_gpu.h) on which a test's client queues what
-// it computes.
+// A GPU made of threads (run/fake_gpu.h) on which a test's client queues its
+// work.
 #ifndef CASTOR_CLIENT_TESTING_ON_GPU_H_
 #define CASTOR_CLIENT_TESTING_ON_GPU_H_
 
@@ -18,7 +18,7 @@
 
 namespace castor::test_client {
 
-// Streams on the GPU, and what a client queues on the first.
+// Streams on the GPU; the client queues its work on the first.
 class OnGpu final : public Machine {
  public:
   OnGpu() { MakeStream(); }
@@ -26,7 +26,8 @@ class OnGpu final : public Machine {
     for (void* const stream : streams_) FakeGpu().DestroyStream(stream);
   }
 
-  // It is late often, so that whoever does not wait for it is seen.
+  // The work is late every eighth time, so that code that does not wait for it
+  // fails.
   void Compute(std::function<void()> work) override {
     const bool late = ++computed_ % 8 == 0;
     cuda::FakeApi::Launch(stream(), [late, work = std::move(work)] {

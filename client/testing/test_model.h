@@ -24,7 +24,8 @@ struct Layer {
   // Every other micro batch hands in no gradient of it, though it reads it.
   bool seldom = false;
 
-  // Whether micro batch `m` of the step, of all ranks', hands its gradient in.
+  // Returns true if micro batch `m` of the step, counted over all ranks, hands
+  // its gradient in.
   bool HandsIn(int64_t step, int64_t m) const {
     return !seldom || (step + m) % 2 == 0;
   }
@@ -34,7 +35,7 @@ struct Model {
   std::vector<ClientParameter> parameters;
   std::vector<Layer> layers;
   int64_t micro_batches = 1;
-  // Whether the name of a step's first use tells steps of different operators
+  // True if the name of a step's first use tells steps of different operators
   // apart. If it does not, they are recorded each time.
   bool tells = true;
   // The lengths of micro batches by turns, in proportion to which layers take

@@ -1,4 +1,4 @@
-// Whole runs of test_client.h's client, and what came of them.
+// Whole runs of test_client.h's client, and their outcomes.
 #ifndef CASTOR_CLIENT_TESTING_TRAINED_CLIENT_H_
 #define CASTOR_CLIENT_TESTING_TRAINED_CLIENT_H_
 
@@ -36,8 +36,8 @@ struct Outcome {
 
 inline constexpr int64_t kSteps = 11;
 
-// Two steps are given up at their use `fail_at`, if they have as many, and done
-// again.
+// Trains for kSteps steps. Two of them are given up at their use `fail_at`, if
+// they have as many, and done again.
 inline absl::StatusOr<Outcome> Train(const Model& model,
                                      const ClientOptions& options,
                                      int64_t fail_at = -1,
@@ -71,7 +71,7 @@ inline absl::StatusOr<Outcome> Train(const Model& model,
     const bool fails = step == 3 || step == kSteps - 1;
     auto loss = client.QueueStep(step, fails ? fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);
-    // A step that takes more than those before may find that gradients are in
+    // A step that takes more than earlier ones may find that gradients are in
     // its way. The second time it is recorded.
     if (absl::IsAborted(loss.status())) loss = client.QueueStep(step);
     if (!loss.ok()) {

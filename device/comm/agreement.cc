@@ -51,8 +51,8 @@ absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
     text = StatusText(Annotate(absl::StrCat("rank ", root), status));
   }
   CASTOR_RETURN_IF_ERROR(BroadcastText(communicator, key, root, &text));
-  // Whoever goes on with a failure may end the group: not before all have heard
-  // of it.
+  // A rank that goes on with a failure may end the group: it waits until all
+  // have heard of it.
   Await(communicator, communicator.Barrier(key, 0)).IgnoreError();
   return ReadStatusText(text);
 }

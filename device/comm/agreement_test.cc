@@ -54,7 +54,8 @@ TEST(Agreement, IsThatOfTheLowestRankThatFailed) {
   });
 }
 
-// Who has heard may end the group at once; all others have heard as well.
+// A rank that has heard may end the group at once; all others have heard as
+// well.
 TEST(Agreement, IsHeardByAllBeforeAnyGoesOn) {
   for (int round = 0; round < 20; ++round) {
     OnRanks(3, [&](Communicator& communicator) {
@@ -104,7 +105,8 @@ TEST(Agreement, FailsWithTheGroup) {
   });
 }
 
-// How many headers each of two ranks has sent: the meetings that it has begun.
+// The number of headers that each of two ranks has sent: the meetings that it
+// has begun.
 using Begun = std::array<std::atomic<int>, 2>;
 
 // One of two ranks, which loses what comes in meeting `deaf_in` (0: in none),
@@ -149,7 +151,8 @@ class DeafTransport final : public Transport {
   Begun& begun_;
 };
 
-// What EndTogether gives on each of two ranks, of which `deaf` is as above.
+// Returns the results of EndTogether on each of two ranks, of which `deaf` is
+// as above.
 std::array<absl::Status, 2> EndWithDeafRank(int deaf, int deaf_in) {
   const auto group = ThreadGroup::Create(2);
   Begun begun = {};

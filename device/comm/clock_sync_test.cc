@@ -13,7 +13,7 @@
 namespace castor {
 namespace {
 
-// Measured by ranks whose clocks are ahead by so much.
+// Returns what ranks measure whose clocks are ahead by so much.
 std::vector<absl::StatusOr<ClockOffset>> Measure(
     const std::shared_ptr<ThreadGroup>& group,
     const std::vector<int64_t>& ahead_ns) {

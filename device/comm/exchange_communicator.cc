@@ -56,8 +56,8 @@ ExchangeCommunicator::ExchangeCommunicator(Device* device,
 }
 
 ExchangeCommunicator::~ExchangeCommunicator() {
-  // Whoever leaves joins the others' next collective with a call that is none
-  // of theirs: they hear of it as of any other disagreement.
+  // A rank that leaves joins the others' next collective with a call that is
+  // none of theirs: they hear of it as of any other disagreement.
   const absl::StatusOr<Fence> left =
       Queue({.id = {.kind = CollectiveKind::kLeave, .key = {}},
              .send_bytes = {},
@@ -100,8 +100,8 @@ CommunicatorStats ExchangeCommunicator::stats() const {
 }
 
 absl::Status ExchangeCommunicator::Report(const absl::Status& reason) const {
-  // What a rank gave to Fail, or what they disagree about, says it all; of a
-  // rank that was lost one wants to know where everybody was.
+  // A reason that a rank gave to Fail, or a disagreement, says it all; if a
+  // rank was lost, one wants to know where everybody was.
   if (reason.code() != absl::StatusCode::kUnavailable) return reason;
   std::string text = absl::StrCat(
       "rank ", rank(), " of ", world_size(), ", in ", Describe(last_[rank()]),
@@ -384,7 +384,7 @@ absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
   CASTOR_RETURN_IF_ERROR(Start(id, record));
   int64_t moved_ns = record->start_ns;  // when something last got through
   bool waited = false;
-  // Who is there already did not keep this rank waiting.
+  // Ranks that are there already did not keep this rank waiting.
   int64_t wait_ns = 0;
   for (int missing = world_size() - 1; missing > 0 || open_ > 0;) {
     done_.clear();

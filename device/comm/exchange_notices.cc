@@ -1,5 +1,6 @@
-// What ExchangeCommunicator does when ranks do not come: who tells the others,
-// by notices, and who tells the user. exchange_communicator.h has the protocol.
+// Handles ranks that do not come, for ExchangeCommunicator: decides which rank
+// tells the others, by notices, and which tells the user.
+// exchange_communicator.h has the protocol.
 #include <cstdint>
 #include <string>
 
@@ -10,8 +11,8 @@
 namespace castor {
 namespace {
 
-// How long a notice may take on its way, and how long the one who is to speak
-// has to show that it is there.
+// The longest time that a notice may take on its way, and the time in which the
+// rank that is to speak must show that it is there.
 constexpr int64_t kNoticeNs = 1'000'000'000;
 constexpr int64_t kLastWordsNs = 5'000'000'000;
 

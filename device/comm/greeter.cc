@@ -16,12 +16,12 @@ namespace castor {
 namespace {
 
 constexpr int64_t kMsNs = 1'000'000;
-// With more strangers than this at a time, some must go; but each has so long,
+// With more strangers than this at a time, some must go; but each has kLeastNs,
 // in which a rank that is not hindered shows its proof.
 constexpr int64_t kMaxPending = 256;
 constexpr int64_t kLeastNs = 100 * kMsNs;
-// So many are accepted at once: those who are there are heard between those who
-// come.
+// The most that are accepted at once: those that are there are heard before
+// more come.
 constexpr int kMaxAccepts = 32;
 
 // The words are a few hundred bytes, which fit into the buffer of a new socket.
@@ -134,7 +134,7 @@ void Greeter::Accept(int64_t now_ns) {
 
 std::optional<Greeter::News> Greeter::Next(absl::Span<const int> also,
                                            int64_t until_ns) {
-  bool full = false;  // and who is there is young: nobody is let in yet
+  bool full = false;  // and all are young: nobody is let in yet
   while (true) {
     if (!news_.empty()) {
       News news = std::move(news_.front());

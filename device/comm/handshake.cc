@@ -146,7 +146,8 @@ bool Handshake::HearNote(absl::string_view words) {
 std::string Handshake::Proof(absl::string_view speaker,
                              absl::string_view note) const {
   // The claim has a fixed size and begins with the version; it ends with the
-  // random number of who connects. Sizes before what may have any.
+  // random number of the side that connects. The other parts, of any size, have
+  // their sizes before them.
   return Hmac(terms_.key, absl::StrCat("castor ", speaker, "\n", claim_words_,
                                        connects_ ? other_nonce_ : nonce_,
                                        AsBytes(uint64_t{terms_.run_id.size()}),

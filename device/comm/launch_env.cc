@@ -31,7 +31,7 @@ class Reader {
   std::string Text(const std::string& name) const {
     return Has(name) ? environment_.at(name) : "";
   }
-  // least <= value < end.
+  // Reads a number with least <= value < end.
   absl::StatusOr<int> Number(const std::string& name, int least,
                              int end) const {
     if (!Has(name)) {
@@ -75,7 +75,7 @@ absl::StatusOr<LaunchEnv> ReadPairs(const Reader& read, Launcher launcher,
   return env;
 }
 
-// What is there of MASTER_ADDR and MASTER_PORT.
+// Reads MASTER_ADDR and MASTER_PORT, as far as they are there.
 absl::Status ReadMaster(const Reader& read, LaunchEnv* env) {
   if (read.Has("MASTER_ADDR")) env->master_address = read.Text("MASTER_ADDR");
   if (read.Has("MASTER_PORT")) {

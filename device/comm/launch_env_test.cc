@@ -181,7 +181,7 @@ TEST(LaunchEnv, SrunsMasterIsTheStepsFirstNode) {
   EXPECT_EQ(first("a[1-2]b,c"), "a1b");
   EXPECT_EQ(Detect(Without(job, "SLURM_STEP_NODELIST")).master_address,
             "other1");
-  // What the user says counts.
+  // The user's own variables count.
   const LaunchEnv own = Detect(
       With(job, {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}}));
   EXPECT_EQ(own.master_address, "10.0.0.1");
@@ -211,7 +211,7 @@ TEST(LaunchEnv, MpichGoesOverTcpWhereAMasterIsNamed) {
 }
 
 TEST(LaunchEnv, AllocationWithoutSrunIsNoLauncher) {
-  // What sbatch's script and salloc's shell see.
+  // The variables of sbatch's script and salloc's shell.
   EXPECT_EQ(Detect({{"SLURM_JOB_ID", "17"},
                     {"SLURM_NTASKS", "8"},
                     {"SLURM_PROCID", "0"},

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kMagic = 0x47524f31;  // the protocol's version
 constexpr int64_t kMaxTextBytes = int64_t{1} << 24;
 
-// What goes ahead of a text, between equal machines.
+// The header before a text, between equal machines.
 struct Header {
   uint32_t magic;
   uint32_t key_bytes;
@@ -147,7 +147,8 @@ absl::Status RankGroup::Finish(std::vector<int> missing,
           "rank ", absl::StrJoin(absent, ", "), " did not come to \"", key,
           "\" within ", options_.time_limit_ns / 1'000'000'000, " s of rank ",
           rank_);
-      // Rank 0 speaks for all; where it is missing, the first that is not.
+      // Rank 0 speaks for all; if it is missing, the first rank that is there
+      // does.
       int first = 0;
       while (waits_for(missing[first])) ++first;
       if (first > 0 && first == rank_) TellOfLostRank(text);

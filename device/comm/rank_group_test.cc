@@ -102,7 +102,7 @@ TEST(RankGroup, FailsWhereRanksAreAtDifferentPlaces) {
 
 TEST(RankGroup, FailsWhenARankDies) {
   const auto threads = ThreadGroup::Create(3);
-  // What is on its way from a rank dies with it.
+  // Messages on their way from a rank die with it.
   std::barrier all_agreed(3);
   OnRanks(
       3,

@@ -37,7 +37,7 @@ TEST(Hmac, IsThatOfRfc4231) {
                 Hmac(std::string(131, '\xaa'),
                      "Test Using Larger Than Block-Size Key - Hash Key First")),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-  // An empty one is one, whatever came before.
+  // An empty secret is a secret, whatever came before.
   EXPECT_EQ(absl::BytesToHexString(Hmac("", "")),
             "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }

@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
 
 absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog) {
   CASTOR_ASSIGN_OR_RETURN(Socket socket, NewSocket(address.storage.ss_family));
-  // What a former run left behind (TIME_WAIT) is no hindrance.
+  // Connections that a former run left behind (TIME_WAIT) are no hindrance.
   Set(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) {
     Set(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, 0);

@@ -89,7 +89,7 @@ class ThreadTransport final : public Transport {
 
   void Announce(const absl::Status& reason) override {
     std::lock_guard<std::mutex> lock(group_->mutex_);
-    // What a dead rank says, nobody hears.
+    // Nobody hears a dead rank.
     if (!self_.dead) group_->FailLocked(reason);
   }
 

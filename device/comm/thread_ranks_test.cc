@@ -1,5 +1,5 @@
-// What happens on the other ranks when one is slow, calls something else, dies
-// or hangs; with ranks as threads.
+// Tests what happens on the other ranks when one is slow, calls something else,
+// dies or hangs; with ranks as threads.
 #include "device/comm/thread_ranks.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class Meeting {
   std::atomic<int> missing_;
 };
 
-// How the call ended, whether it was refused or queued.
+// Returns how the call ended, whether it was refused or queued.
 absl::Status End(Communicator& comm, const absl::StatusOr<Fence>& fence) {
   return fence.ok() ? comm.device().Synchronize(*fence) : fence.status();
 }
@@ -317,7 +317,7 @@ TEST(ThreadRanks, QueuedSumsAreSkippedAfterAFailure) {
       status.Update(fence.status());
       if (fence.ok()) all.Add(*fence);
     }
-    // What was queued failed, or what came later was refused.
+    // Queued work failed, or later calls were refused.
     status.Update(comm.device().Synchronize(all));
     EXPECT_FALSE(status.ok());
     // One exchange may have ended well.
@@ -350,7 +350,7 @@ TEST(ThreadRanks, RandomDeathsInRandomSequencesHangNobody) {
         status = fence.status();
         if (!fence.ok()) break;
       }
-      // What was queued failed, or what came later was refused.
+      // Queued work failed, or later calls were refused.
       status.Update(comm.device().Synchronize(comm.device().NowAll()));
       EXPECT_FALSE(status.ok());
       ExpectPoisoned(comm);

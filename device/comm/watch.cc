@@ -45,17 +45,17 @@ struct Endpoint {
 namespace {
 
 constexpr int64_t kMsNs = 1'000'000;
-// How long a handshake at one address may take.
+// The longest time that a handshake at one address may take.
 constexpr int kGreetingMs = 3000;
-// A word that is sent has arrived by then, or the peer is gone.
+// After this time a word that was sent has arrived, or the peer is gone.
 constexpr unsigned kAcknowledgedMs = 8000;
-// How long after a SIGTERM news of a death must be here, and how long after it
-// the process must have ended by itself. Open MPI sends SIGKILL a second after
-// it.
+// The time after a SIGTERM by which news of a death must be here, and that by
+// which the process must have ended by itself. Open MPI sends SIGKILL a second
+// after it.
 constexpr int64_t kNewsNs = 300 * kMsNs;
 constexpr int64_t kGraceNs = 700 * kMsNs;
 
-// What a rank adds to its proof.
+// A rank's introduction, which it adds to its proof.
 struct Introduction {
   int32_t process;
   char host[64];
@@ -189,7 +189,7 @@ absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
     }
     const int rank = news->claim.rank;
     if (rank < 1 || rank >= world_size_) continue;
-    // A rank that gave up one address and came by another.
+    // The rank may have given up one address and come by another.
     peers_.erase(
         std::remove_if(peers_.begin(), peers_.end(),
                        [&](const Peer& peer) { return peer.rank == rank; }),
@@ -303,7 +303,7 @@ void Watch::SendToAll(WatchFrameKind kind, const absl::Status& status,
   const std::string frame = WriteWatchFrame({.kind = kind, .status = status});
   std::lock_guard<std::mutex> lock(send_mutex_);
   for (const Peer& peer : peers_) {
-    // Who cannot be told is gone, or will find out by the time limit.
+    // A rank that cannot be told is gone, or will find out by the time limit.
     if (peer.socket && peer.rank != except_rank) {
       WriteNow(peer.socket.fd(), frame.data(), frame.size());
     }

@@ -84,7 +84,7 @@ TEST(Watch, NothingHappensWhereAllLeave) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_TRUE(group[rank].Failure().ok());
   }
-  // Now they go, one after the other; who is left hears of no death.
+  // Now they go, one after the other; those that are left hear of no death.
   for (int rank = 0; rank < 3; ++rank) group.Kill(rank);
   EXPECT_TRUE(group[3].Failure().ok());
   EXPECT_EQ(group.deaths(3), "");
@@ -122,7 +122,7 @@ TEST(Watch, AnnouncementReachesAllWithItsCode) {
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(group.Await(rank), absl::DataLossError("a torn page"));
     }
-    // What comes later changes nothing.
+    // Later words change nothing.
     group[from].Announce(absl::InternalError("another"));
     EXPECT_EQ(group[from].Failure(), absl::DataLossError("a torn page"));
   }
@@ -178,7 +178,8 @@ TEST(Watch, SaysWhichRankDidNotCome) {
 }
 
 TEST(Watch, PassesOverStrangers) {
-  // Whoever connects without the secret is shown the door; the ranks get in.
+  // A stranger that connects without the secret is turned away; the ranks get
+  // in.
   std::vector<char> endpoint;
   std::promise<void> listening;
   std::shared_future<void> ready = listening.get_future().share();

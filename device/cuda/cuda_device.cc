@@ -24,7 +24,7 @@ using cuda::Slot;
 
 namespace {
 
-// What device.h promises of the arena's base.
+// The alignment of the arena's base that device.h promises.
 constexpr uintptr_t kBaseAlignment = 4096;
 // A move is cut into this many copies at most.
 constexpr int64_t kMaxCopiesOfAMove = 32;
@@ -184,7 +184,8 @@ void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
     return;
   }
   Lane& lane = *lanes_[static_cast<int>(id)];
-  // The thread's own, of which there may be many where it handles at once.
+  // The GPU is the thread's own setting; where items are handled at once there
+  // may be many threads.
   if (count == 1 || HandlesAtOnce(id)) {
     (void)api_->UseDevice(options_.ordinal);
   }
@@ -341,8 +342,8 @@ absl::Status CudaDevice::WaitForAll(Lane& lane, const Fence& fence) {
     }
     issued_.BlockUntilReached(Fence(id, count));
     if (over().count(id) >= count) continue;
-    // Should the item be over by now, and its event in use for one kInFlight
-    // further on, we wait for that one: too long, but not in a circle, since
+    // If the item is over by now, and its event in use for one kInFlight
+    // further on, this waits for that one: too long, but not in a circle, since
     // it is issued.
     CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     const Slot& slot = lanes_[i]->slot(count);

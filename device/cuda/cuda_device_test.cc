@@ -123,7 +123,7 @@ TEST(FakeApiDeathTest, HostCodeCannotReadDeviceMemory) {
                          ->Synchronize(device->Fill(StreamId::kHostToDevice, 0,
                                                     device->memory(), 7, 4096))
                          .ok());
-        // What the fill left is there to be copied, not to be read.
+        // The filled bytes are there to be copied, not to be read.
         const volatile std::byte* const first = device->memory();
         std::exit(static_cast<int>(*first));
       },
@@ -376,7 +376,7 @@ TEST_F(CudaDeviceTest, KernelsFaultIsTheFailureOfItsStreamAndNamesTheWork) {
       device_->Enqueue(StreamId::kCompute, 1, named("wte/forward", 3));
   EXPECT_EQ(device_->Synchronize(wrong).message(),
             "wte/forward: fault 3 at row 12");
-  // What comes after is skipped, and other streams go on.
+  // Work that comes after is skipped, and other streams go on.
   bool ran = false;
   device_->Enqueue(StreamId::kCompute, 2, [&](const ExecContext&) {
     ran = true;
@@ -450,7 +450,7 @@ TEST_F(CudaDeviceTest, TellsTimesOfTheGpuOnTheHostsClock) {
   ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
   device_->SetObserver(nullptr);
   ASSERT_EQ(told.works.size(), began_ns.size());
-  // What the anchor may be off by where the machine is busy, and the drift.
+  // The error of the anchor where the machine is busy, and the drift.
   constexpr int64_t kOffNs = 5'000'000;
   for (int i = 0; i < kKernels; ++i) {
     const auto [begin, end] = told.works[i];

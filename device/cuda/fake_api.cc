@@ -250,8 +250,8 @@ absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
         if (stream->queue.empty()) return;
         batch.swap(stream->queue);
       }
-      // Events behind the last of them that touches memory find it closed. To
-      // close it between them costs much, and shows nothing while work follows.
+      // Items behind the last one that touches memory find it closed. Closing
+      // it between items costs much, and shows nothing while work follows.
       size_t memory_until = batch.size();
       while (memory_until > 0 && !batch[memory_until - 1].touches_memory) {
         --memory_until;

@@ -29,8 +29,8 @@ struct GpuMemory {
 absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal,
                                         absl::Status (*load_kernels)());
 
-// What MeasureMemory is expected to say of an idle GPU that is not here and
-// reports so many bytes in all.
+// Returns what MeasureMemory is expected to say of an idle GPU that is not here
+// and reports so many bytes in all.
 GpuMemory ExpectMemory(int64_t total_bytes);
 
 }  // namespace castor::cuda

@@ -12,7 +12,7 @@
 namespace castor::cuda {
 namespace {
 
-// Stands for what loads kernels: their code takes device memory.
+// Stands for the loading of kernels: their code takes device memory.
 FakeApi* gpu_of_load = nullptr;
 int loads = 0;
 absl::Status LoadOneMebibyte() {
@@ -24,7 +24,7 @@ TEST(Gpu, LoadsKernelsBeforeItTakesItsMemory) {
   FakeApi api({.memory_bytes = 3 << 20});
   gpu_of_load = &api;
   loads = 0;
-  // With the kernels there is no room for what had room before.
+  // With the kernels there is no room for the memory that had room before.
   const absl::Status status =
       CudaDevice::Create(
           &api, {.memory_bytes = 3 << 20, .load_kernels = LoadOneMebibyte})

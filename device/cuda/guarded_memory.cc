@@ -32,8 +32,8 @@ Guarded& All() {
   return *all;
 }
 
-// Says whose fault it is, if the address is in guarded memory. What comes next
-// is what would have come without us.
+// Says whose fault it is, if the address is in guarded memory. Then the former
+// handler takes the signal.
 void OnFault(int signal, siginfo_t* info, void* context) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(info->si_addr);
   for (const Range& range : All().ranges) {

@@ -22,7 +22,7 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
   if (given.has_value()) {
     stream = *given;
   } else {
-    // A copy is short, and what waits for it is not: it goes first.
+    // Copies are short, and work that waits for them is not: they go first.
     CASTOR_ASSIGN_OR_RETURN(
         stream, api->CreateStream(/*urgent=*/id != StreamId::kCompute));
     owns_stream = true;

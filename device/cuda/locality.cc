@@ -32,9 +32,9 @@ Topology Load() {
   return hwloc_topology_load(topology) == 0 ? std::move(loaded) : nullptr;
 }
 
-// Null where there is nothing to choose. The kernel knows which processors a
-// device is near to; hwloc's own discovery of PCI devices would look at all of
-// them (and libpciaccess leaks).
+// Returns null where there is nothing to choose. The kernel knows which
+// processors a device is near to; hwloc's own discovery of PCI devices would
+// look at all of them (and libpciaccess leaks).
 Bitmap NodesOf(hwloc_topology* topology, const std::string& pci_bus_id) {
   const Bitmap processors(hwloc_bitmap_alloc());
   Bitmap nodes(hwloc_bitmap_alloc());

@@ -10,9 +10,9 @@ constexpr int kPerThread = 4;
 
 // Each round reads kThreads * kPerThread units, then writes them: whatever the
 // distance is, no unit is overwritten before it was read, when rounds go away
-// from the destination (up where it lies below the source, else down). What a
-// round reads lies beyond all that earlier ones write, so that threads need not
-// meet between rounds.
+// from the destination (up where it lies below the source, else down). The
+// units that a round reads lie beyond all that earlier ones write, so that
+// threads need not meet between rounds.
 template <typename Unit>
 __global__ void __launch_bounds__(kThreads)
     Move(Unit* dst, const Unit* src, int64_t n) {

@@ -40,7 +40,7 @@ PinnedRing::~PinnedRing() {
 
 void PinnedRing::CopyOnHost(std::byte* to, const std::byte* from,
                             int64_t bytes) {
-  // What one thread does need not wait for a loop of another ring.
+  // A copy by one thread need not wait for a loop of another ring.
   if (bytes <= kShareBytes) {
     std::memcpy(to, from, bytes);
     return;
@@ -74,7 +74,8 @@ absl::Status PinnedRing::ToHost(void* host, const void* on_device,
   const int64_t in_flight_bytes =
       static_cast<int64_t>(pieces_.size()) * piece_bytes_;
   // Piece i of this copy lies in pieces_[i % n]: queued n ahead of being
-  // emptied. What used a piece before has to be over, or is on this stream.
+  // emptied. An earlier copy through a piece has to be over, or is on this
+  // stream.
   int64_t queued = 0;
   for (int64_t done = 0; done < bytes; done += piece_bytes_) {
     for (; queued < std::min(bytes, done + in_flight_bytes);

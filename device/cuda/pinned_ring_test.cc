@@ -50,7 +50,7 @@ int64_t PageFaultsOfThisThread() {
   return usage.ru_minflt;
 }
 
-// Pages that nobody has touched: whoever writes one first has a fault.
+// Pages that nobody has touched: the thread that writes one first has a fault.
 class FreshPages {
  public:
   explicit FreshPages(int64_t bytes) : bytes_(bytes) {

@@ -1,5 +1,6 @@
-// What the CUDA device's streams have in a driver's queues, over a fake whose
-// driver holds whoever queues more than it takes, and all other calls.
+// Tests how much the CUDA device's streams have in a driver's queues, over a
+// fake whose driver holds a thread that queues more than it takes, and all
+// other calls.
 #include "device/cuda/queue_room.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ class QueueRoomTest : public testing::Test {
 };
 
 // One item of many launches, as the loss over a large vocabulary is. A driver
-// takes 1,024, and who queues one more stands still there with all others.
+// takes 1,024, and a thread that queues one more stands still there with all
+// others.
 TEST_F(QueueRoomTest, AnItemOfManyLaunchesDoesNotFillTheDriversQueue) {
   constexpr int kLaunches = 3000;
   Open(4096, 1024);

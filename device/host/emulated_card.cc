@@ -55,8 +55,8 @@ class FolderLock {
   int error_ = 0;
 };
 
-// Whether the process that made the file is gone. Nobody makes or locks one
-// meanwhile.
+// Returns true if the process that made the file is gone. Nobody makes or locks
+// one meanwhile.
 bool IsLeftBehind(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
@@ -108,7 +108,7 @@ absl::StatusOr<int64_t> EmulatedCard::TakenByOthers() const {
     const std::string path = at->path().string();
     const std::string name = at->path().filename().string();
     struct stat is = {};
-    // It may go at any time.
+    // The file may go at any time.
     if (name.front() == '.' || path == path_ || lstat(path.c_str(), &is) != 0 ||
         !S_ISREG(is.st_mode)) {
       continue;
@@ -117,7 +117,7 @@ absl::StatusOr<int64_t> EmulatedCard::TakenByOthers() const {
       unlink(path.c_str());
       continue;
     }
-    // More than there is says no more than all.
+    // A file that takes more bytes than there are counts as all of them.
     bytes += std::min<int64_t>(is.st_size, total_bytes_);
   }
   if (error) return Cannot("read", folder_, error.value());
@@ -158,8 +158,8 @@ absl::StatusOr<DeviceRoom> EmulatedCard::Room() const {
     if (lock.error() != 0) return Cannot("lock", folder_, lock.error());
     CASTOR_ASSIGN_OR_RETURN(others, TakenByOthers());
   }
-  // Less than nothing is free where others took of what is this user's, which
-  // no GPU allows.
+  // The free bytes are negative where others took of this one's, which no GPU
+  // allows.
   return DeviceRoom{.free_bytes = total_bytes_ - others - taken_bytes_,
                     .total_bytes = total_bytes_};
 }

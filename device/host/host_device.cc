@@ -26,7 +26,8 @@ constexpr int64_t kPieceBytes = int64_t{1} << 20;
 constexpr int64_t kWorthSleepingNs = 50'000;
 // A timer wakes a thread this much late, or more: the rest is spent looking.
 constexpr int64_t kTimerLateNs = 20'000;
-// How far back a copy may start to make up for a late end of the one before it.
+// The longest time by which a copy may start earlier to make up for a late end
+// of the one before it.
 constexpr int64_t kCatchUpNs = 2'000'000;
 
 int64_t SteadyNs() {
@@ -134,8 +135,9 @@ absl::Status HostDevice::ResizeBlock(int64_t bytes) {
   if (open_bytes > open_bytes_) CASTOR_RETURN_IF_ERROR(OpenPages(open_bytes));
   if (open_bytes < open_bytes_) {
     std::byte* const end = memory_ + open_bytes;
-    // Memory goes back first: that works always. A mapping more, of which the
-    // system allows so many, may be none too many: then the pages stay open.
+    // Memory goes back first: that works always. Closing pages makes one more
+    // mapping, of which the system allows so many: where it fails, they stay
+    // open.
     madvise(end, open_bytes_ - open_bytes, MADV_DONTNEED);
     if (mprotect(end, open_bytes_ - open_bytes, PROT_NONE) == 0) {
       open_bytes_ = open_bytes;
@@ -156,7 +158,7 @@ absl::Status HostDevice::OpenPages(int64_t bytes) {
                      "where the machine has the memory"));
   }
   open_bytes_ = bytes;
-  // Fewer page faults and TLB misses; no matter if the kernel declines.
+  // Huge pages save page faults and TLB misses; the kernel may decline.
   madvise(memory_, open_bytes_, MADV_HUGEPAGE);
   return absl::OkStatus();
 }

@@ -42,8 +42,9 @@ struct HostDeviceOptions {
   // The block's size; 0 is allowed, kUnlimitedBytes is not: an unlimited budget
   // must be turned into a size first.
   int64_t memory_bytes = 0;
-  // What it may be resized to, for which addresses are kept free as far as the
-  // process may have so many; less than memory_bytes: that.
+  // The most bytes that it may be resized to. Addresses are kept free for them,
+  // as far as the process may have so many. Less than memory_bytes counts as
+  // memory_bytes.
   int64_t most_memory_bytes = 0;
   int compute_threads = 1;
   int host_compute_threads = 1;

@@ -103,7 +103,7 @@ TEST(HostDevice, GivesTheSystemBackWhatItIsResizedTo) {
   close(pipe_ends[1]);
   ASSERT_TRUE(device.Resize(2 * kLarge).ok());
   EXPECT_EQ(device.memory(), memory);
-  // What stayed is there, what went is not.
+  // The bytes that stayed are there, those that went are not.
   EXPECT_EQ(memory[kSmall - 1], std::byte{1});
   EXPECT_EQ(memory[kLarge - 1], std::byte{0});
   std::memset(memory, 2, 2 * kLarge);

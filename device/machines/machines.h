@@ -48,8 +48,8 @@ struct GpuSpec {
   std::string source;
 };
 
-// What a host reached as the device that it emulates, with all its processors,
-// in operators whose operands are of one type. 0: not measured.
+// The rates that a host reached as the device that it emulates, with all its
+// processors, in operators whose operands are of one type. 0: not measured.
 struct TypeRates {
   double flops_per_s = 0;  // of large products
   RateBySize products;     // flops a second, by a product's flops
@@ -63,14 +63,14 @@ struct HostSpec {
   double network_bytes_per_s = 0;  // that the machine receives from others
   // That an update on the host reads and writes; 0: not measured.
   double update_bytes_per_s = 0;
-  // What follows is about the device that the host emulates.
+  // The rates from here on are those of the device that the host emulates.
   double h2d_bytes_per_s = 0;
   double d2h_bytes_per_s = 0;
   RateBySize arrays;  // bytes that are read and written a second, by the bytes
   TypeRates fp32, fp16, bf16;
   std::string source;
 
-  // Whether it was measured as such a device.
+  // Returns whether it was measured as such a device.
   bool emulates() const { return fp32.flops_per_s > 0; }
 };
 

@@ -32,7 +32,7 @@ TEST(Machines, KnowsThePopularGpus) {
   EXPECT_TRUE(known.Host(kUsualHost).ok());
 }
 
-// What holds of any GPU, so that a slip of the pen shows.
+// These figures hold of any GPU, so that a slip of the pen shows.
 TEST(Machines, HasFiguresThatCanBe) {
   for (const GpuSpec& gpu : Machines::Known().gpus()) {
     SCOPED_TRACE(gpu.key);

@@ -316,7 +316,8 @@ TEST_P(DeviceContract, StreamKeepsItsFirstFailureAndSkipsWhatFollows) {
     EXPECT_EQ(before, 'b');
     // Each later join says so too, by whatever fence names the stream.
     EXPECT_EQ(device->Synchronize(device->NowAll()).message(), "the first");
-    // Who waits for the failed stream does not hang; other streams go on.
+    // A stream that waits for the failed one does not hang; other streams go
+    // on.
     const StreamId other = stream == StreamId::kCompute
                                ? StreamId::kHostToDevice
                                : StreamId::kCompute;

@@ -65,8 +65,8 @@ void AddLimits(const std::string& root, const Mount& mount,
                std::vector<MemoryLimit>* limits) {
   std::string path =
       GroupPath(absl::StrCat(root, "/proc/self/cgroup"), mount.unified);
-  // What is mounted is the part of the hierarchy below mount.root; a container
-  // may see neither its own group's place there nor those above.
+  // The part of the hierarchy below mount.root is mounted; a container may see
+  // neither its own group's place there nor those above.
   if (mount.root != "/" &&
       absl::StartsWith(absl::StrCat(path, "/"), mount.root + "/")) {
     path = path.substr(mount.root.size());
@@ -77,7 +77,7 @@ void AddLimits(const std::string& root, const Mount& mount,
     const std::string group = absl::StrCat(root, mount.point, path);
     int64_t bytes = 0;
     struct stat info;
-    // "max" where there is no limit, which does not read as a number.
+    // Where there is no limit it is "max", which does not read as a number.
     if (std::ifstream(absl::StrCat(
             group, mount.unified ? "/memory.max" : "/memory.limit_in_bytes")) >>
             bytes &&

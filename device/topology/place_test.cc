@@ -76,7 +76,8 @@ TEST(Place, OfAnotherVersionOrCutIsRefused) {
                            "node 2 -5\n", "memory x 0\n", "memory x\n"}) {
     EXPECT_FALSE(ParsePlace(absl::StrCat(text, line)).ok()) << line;
   }
-  // No prefix that ends before the last of what must be there.
+  // No prefix is accepted that ends before the last of the things that must be
+  // there.
   for (size_t size = 0; size < text.find("memory machine"); ++size) {
     EXPECT_FALSE(ParsePlace(text.substr(0, size)).ok()) << size;
   }

@@ -8,8 +8,8 @@
 namespace castor {
 namespace {
 
-// What is given to one rank whole, each written as a core: a core, or one of
-// its processors alone.
+// The units that are given to one rank whole, each written as a core: a core,
+// or one of its processors alone.
 using Units = std::vector<PlaceCore>;
 
 Units SplitCores(const CoreSet& cores) {
@@ -94,7 +94,7 @@ std::vector<CoreSet> CutEqual(const CoreSet& cores, int64_t n) {
 
 // Sets that overlap, but are not all equal.
 std::vector<CoreSet> CutOverlapping(const std::vector<const CoreSet*>& sets) {
-  // Who may use which processor, by core.
+  // A processor and the sets that may use it.
   struct Candidate {
     PlaceCore unit;
     std::vector<int> users;

@@ -45,8 +45,8 @@ void ShareProcessors(absl::Span<const Place> places,
   }
 }
 
-// The least that a limit leaves to each of the machine's ranks that have it in
-// common.
+// Returns the fewest bytes that a limit leaves to each of the machine's ranks
+// that have it in common.
 int64_t MemoryOf(absl::Span<const Place> places,
                  const std::vector<int>& ranks) {
   std::map<std::string, int64_t> sharers;

@@ -93,7 +93,7 @@ TEST(Share, OfUnboundRanksFollowsTheNodes) {
   }
 }
 
-// Whatever the number: parts are disjoint, nothing is left over, sizes are as
+// For any number, parts are disjoint, nothing is left over, and sizes are as
 // even as they can be while whole cores last.
 TEST(Share, OfUnboundRanksIsAPartition) {
   for (const char* machine :

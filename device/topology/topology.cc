@@ -38,8 +38,8 @@ class Bitmap {
   const hwloc_bitmap_t bits_;
 };
 
-// The node whose own the processor is. Nodes without processors (memory alone)
-// are nobody's.
+// Returns the processor's own node. Nodes without processors (memory alone) are
+// no processor's.
 int NodeOf(hwloc_topology_t topology, unsigned processor) {
   hwloc_obj_t node = nullptr;
   while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE,
@@ -51,7 +51,8 @@ int NodeOf(hwloc_topology_t topology, unsigned processor) {
   return 0;
 }
 
-// The kernel's: the same in all containers, another after each boot.
+// Returns the kernel's number of this boot: the same in all containers, another
+// after each boot.
 std::string MachineId(const std::string& host) {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;

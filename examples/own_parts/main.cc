@@ -1,6 +1,7 @@
 // Parts of your own: an operator, an optimizer, an encoder with a head that
-// classifies, and a run that is saved, resumed, planned and traced, by one rank or
-// by as many as a launcher starts (torchrun, srun, mpirun), to the same bits.
+// classifies, and a run that is saved, resumed, planned and traced, by one rank
+// or by as many as a launcher starts (torchrun, srun, mpirun), to the same
+// bits.
 //
 //   own_parts FOLDER STEPS [TRACE_FILE]
 //
@@ -236,8 +237,7 @@ absl::Status Train(const std::string& folder, int64_t steps,
     // Ranks take the step's micro batches by turns; this is our next one.
     int64_t index = trainer->step() * kMicroBatches + launch.rank;
     CASTOR_ASSIGN_OR_RETURN(
-        const double loss,
-        trainer->Step([&]() -> absl::StatusOr<MicroBatch> {
+        const double loss, trainer->Step([&]() -> absl::StatusOr<MicroBatch> {
           const int64_t mine = std::exchange(index, index + launch.world_size);
           return Samples(mine * options.shape.batch, options.shape.batch);
         }));

@@ -78,7 +78,7 @@ TEST_F(ActivationOnGpu, IsNearTheHosts) {
         if (kind == Activation::kGelu) floor = 0.25;
         ExpectNear(y2, y, tolerance, floor, "forward");
         ExpectNear(dup2, dup, tolerance, floor, "dup");
-        // The slope passes through 0, where what exp is off by (three ulps, if
+        // The slope passes through 0, where the error of exp (three ulps, if
         // ex2.approx is off by two) is of the size of dy.
         ExpectNear(dx2, dx, tolerance, 0.5, "dx");
       }

@@ -50,7 +50,8 @@ struct State {
     }
     payload.CopyFrom(sum);
   }
-  // What a run has: exponents around those of gradients and weights.
+  // Fills with values like those of a run: exponents around those of gradients
+  // and weights.
   void FillLikely(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     for (int64_t i = 0; i < payload.size(); ++i) {

@@ -1,4 +1,4 @@
-// Which operations round, per element, in fp32 (fma: once; every other
+// These operations round, per element, in fp32 (fma: once; every other
 // operation rounds on its own):
 //
 //   g = grad * grad_scale
@@ -34,8 +34,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
 
-// What is read of an element beside its gradient, and written. In place the two
-// are the same.
+// The arrays that are read beside the gradient, and those that are written. In
+// place the two are the same.
 struct AdamStates {
   const float* from_master;
   const float* from_m;
@@ -48,8 +48,9 @@ struct AdamStates {
     return {from_master + begin, from_m + begin, from_v + begin,
             master + begin,      m + begin,      v + begin};
   }
-  // Out of place, what is written is not read before: past the caches, a line
-  // need not be fetched to be overwritten. Stores of that kind are aligned.
+  // Out of place, lines that are written are not read before: past the caches,
+  // a line need not be fetched to be overwritten. Stores of that kind are
+  // aligned.
   bool Streams() const {
     const auto aligned = [](const float* p) {
       return reinterpret_cast<uintptr_t>(p) % (kLanes * sizeof(float)) == 0;

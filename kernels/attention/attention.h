@@ -96,7 +96,7 @@ struct AttentionForwardArgs {
   const void* k = nullptr;
   const void* v = nullptr;
   // [B, T]: queries see only the keys of their own document. Null: each sample
-  // is one. Of values that are no documents the results are undefined.
+  // is one. The results are undefined if values are no documents.
   const DocumentRange* documents = nullptr;
   void* out = nullptr;   // [B, T, C]
   float* lse = nullptr;  // [B, H, T] log-sum-exp of s's rows, always fp32

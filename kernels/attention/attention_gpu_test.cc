@@ -113,7 +113,7 @@ class AttentionOnGpu : public NearOperatorTest {
     const absl::Status status = got.RunOnDevice();
     ASSERT_TRUE(status.ok()) << what << ": " << status;
     ASSERT_TRUE(got.GuardsIntact()) << what;
-    // What dropout keeps is made larger, and so are its roundings.
+    // Elements that dropout keeps are made larger, and so are their roundings.
     const double unit =
         (shape.dtype == DType::kFloat32 ? 0x1p-17
                                         : 4 * UnitRoundoff(shape.dtype)) /

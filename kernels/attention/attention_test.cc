@@ -255,7 +255,7 @@ TEST(Attention, AgreesWithDoubleWithinDocuments) {
   }
 }
 
-// What is in another document does not matter at all.
+// Values in another document do not matter at all.
 TEST(Attention, DocumentsDoNotSeeEachOther) {
   Spec spec = SpecOf(1, 300, 2, 8).With(1, 0, 0);
   spec.lengths = {90, 130, 80};
@@ -295,7 +295,7 @@ TEST(Attention, OneDocumentIsNone) {
   }
 }
 
-// What a fixture of a model with such operators must notice.
+// A fixture of a model with such operators must notice these mistakes.
 TEST(Attention, MistakesAreLargerThanRounding) {
   for (DType dtype : kAllTypes) {
     Spec spec = SpecOf(2, 33, 6, 8).With(2, 0, 7);

@@ -1,7 +1,7 @@
-// That the suite over compiled programs (//kernels:compiled_kernels_test) would
-// see a wrong fragment, address, predicate, barrier or turn in what nvcc made
-// of attention: such mistakes are put into its PTX, one by one, and each must
-// show.
+// Tests that the suite over compiled programs (//kernels:compiled_kernels_test)
+// would see a wrong fragment, address, predicate, barrier or turn in attention
+// as nvcc compiled it: such mistakes are put into its PTX, one by one, and each
+// must show.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -125,7 +125,8 @@ class CompiledMistakes : public testing::Test {
     EXPECT_TRUE(expected_->Both(host).ok());
   }
 
-  // What is wrong with the results in some order of warps; empty: nothing.
+  // Returns what is wrong with the results in some order of warps; empty:
+  // nothing.
   std::string WhatIsWrong() {
     std::string wrong;
     TestDevice::Get()->InEveryOrder([&] {
@@ -201,7 +202,7 @@ TEST_F(CompiledMistakes, AreNotThereBefore) {
   }
 }
 
-// One of them is for what says where documents are.
+// One of the barriers is for the data that say where documents are.
 TEST_F(CompiledMistakes, InBarriersShow) {
   Use(Shape16(), DocumentsOfLengths(1, {90, 60}));
   ExpectSeen("bar.sync 0;", "bar.sync 0;", ";", 1);
@@ -216,7 +217,7 @@ TEST_F(CompiledMistakes, InTurnsShow) {
     ExpectSeen("red.release", "1;", "0;", 1);
     // A block goes on after one look, whosever turn it is.
     ExpectSeen("nanosleep", "setp.ne.s32", "setp.gt.s32", 1, "fence");
-    // What was written before a turn came is not known to have been.
+    // A block does not know that values were written before its turn came.
     ExpectSeen("fence.acq_rel.gpu;", "fence.acq_rel.gpu;", ";", 1, "\n");
     ExpectSeen("ld.relaxed", ".relaxed.gpu", "", 1);
     ExpectSeen("red.release", "release", "relaxed", 1);

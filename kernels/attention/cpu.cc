@@ -209,7 +209,7 @@ class BackwardGroup {
   Head HeadOf(int64_t index) const {
     return Head(shape_, args_.documents, index);
   }
-  // Whether there may be queries that do not see the first key.
+  // Returns true if there may be queries that do not see the first key.
   bool bounded_before() const {
     return shape_.mask.before < AttentionMask::kUnbounded ||
            args_.documents != nullptr;

@@ -1,5 +1,5 @@
-// Which of attention's programs a shape takes on the GPU, and how their
-// workspaces are divided.
+// Chooses which of attention's programs a shape takes on the GPU, and divides
+// their workspaces.
 #ifndef CASTOR_KERNELS_ATTENTION_GPU_SIZES_H_
 #define CASTOR_KERNELS_ATTENTION_GPU_SIZES_H_
 
@@ -44,8 +44,9 @@ auto WithAttentionProgram(const AttentionShape& shape, const F& f) {
                            : with_size(std::false_type());
 }
 
-// Whether a single query's keys are looked at in ranges. What there is room for
-// decides, since a key-value cache's passes must need the same workspace.
+// Returns whether a single query's keys are looked at in ranges. The cache's
+// capacity decides, since a key-value cache's passes must need the same
+// workspace.
 inline bool AttentionInRanges(const AttentionShape& filled) {
   return filled.positions == 1 && filled.dropout == 0 &&
          filled.key_rows > kRangeKeys;

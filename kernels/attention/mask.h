@@ -71,8 +71,8 @@ struct AttentionBand {
     return x < 0 ? 0 : x < end ? x : end;
   }
   // Return `bound`, moved to the begin or the end of the document of `position`
-  // where it lies outside of it. What is behind the last position, as rows of a
-  // tile may be, has no document.
+  // where it lies outside of it. Positions behind the last one, which a tile
+  // may have, are in no document.
   constexpr int64_t NotBefore(int64_t bound, int64_t position) const {
     if (documents == nullptr || position >= queries) return bound;
     const int64_t begin = documents[position].begin;

@@ -25,7 +25,8 @@ namespace {
 using cuda::EmulatedOrder;
 using cuda::OnDevice;
 
-// The backward pass on the device from what the host's forward pass has left.
+// Runs the backward pass on the device from the results of the host's forward
+// pass.
 absl::Status BackwardOnDevice(AttentionTrial& trial) {
   OnDevice on;
   const int64_t bytes =

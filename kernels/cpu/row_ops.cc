@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
 
-// exp(-inf) = 0: what a sum may see behind the end of a row.
+// A sum may see this behind the end of a row: exp(-inf) = 0.
 inline constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 // Highway's Exp gives 0 for a NaN; a diverged run must show.

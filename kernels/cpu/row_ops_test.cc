@@ -178,7 +178,7 @@ TEST(RowOps, AgreeOnEveryVectorLength) {
     owned.push_back(std::make_unique<GuardedBuffer>(DType::kFloat32, 104));
     GuardedBuffer& x = *owned.back();
     x.FillNormal(random, 2);
-    // The row is 101 long; what is returned lies behind it.
+    // The row is 101 long; the returned value lies behind it.
     const float max = MaxOf(x.floats(), 101);
     x.Set(101, SumExp(x.floats(), 101, max));
     x.Set(102, Dot(x.floats(), x.floats(), 101));

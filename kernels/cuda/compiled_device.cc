@@ -25,7 +25,7 @@
 namespace castor::kernels::cuda {
 namespace {
 
-// What a block may have without asking for more.
+// Bytes of shared memory that a block may have without asking for more.
 constexpr int64_t kPlainShared = 48 * 1024;
 
 // Kernels by the host's functions that launch them, as the linked programs
@@ -100,8 +100,8 @@ class CompiledDevice : public HostTestDevice {
     return all;
   }
 
-  // As on a GPU: whether it could be queued. What fails later is told by
-  // Synchronize.
+  // Returns, as on a GPU, whether the kernel could be queued. Synchronize
+  // reports what fails later.
   cudaError_t Launch(const Registered& kernel, dim3 blocks, dim3 threads,
                      void** arguments, size_t shared_bytes) {
     TakeLaunch();

@@ -34,10 +34,11 @@ struct GemmArgs {
 // added in order. Small results use it; a large one never needs it.
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n);
 
-// Which algorithm runs depends on sizes, distances, types and the GPU's model,
-// never on addresses: a, b, c and bias must be multiples of kGemmAlignment, the
-// workspace of kGemmWorkspaceAlignment (cuBLASLt's rule), or the call is
-// refused (InvalidArgument). The runtime's blocks and parameters all are.
+// The choice of an algorithm depends on sizes, distances, types and the GPU's
+// model, never on addresses: a, b, c and bias must be multiples of
+// kGemmAlignment, the workspace of kGemmWorkspaceAlignment (cuBLASLt's rule),
+// or the call is refused (InvalidArgument). The runtime's blocks and parameters
+// all are.
 inline constexpr int64_t kGemmAlignment = 16;
 inline constexpr int64_t kGemmWorkspaceAlignment = 256;
 // A product is one launch, or two if k is cut into parts;

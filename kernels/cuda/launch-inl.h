@@ -55,9 +55,9 @@ const char* LaunchProgram(void* stream, int64_t blocks,
 static constexpr int kArchs[] = {__CUDA_ARCH_LIST__};
 static constexpr int kOldestCapability = kArchs[0] / 10;
 
-// Reading a kernel's attributes loads its code. On a GPU older than all that
-// the program was compiled for there is none to load; who takes such a GPU
-// launches others (run/gpu.h).
+// Reading a kernel's attributes loads its code. A GPU older than all that the
+// program was compiled for has none to load; a run on such a GPU launches other
+// programs only (run/gpu.h).
 template <class Program>
 const char* LoadProgram() {
   int gpu = 0, major = 0, minor = 0;

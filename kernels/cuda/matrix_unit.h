@@ -47,7 +47,7 @@ struct MatrixLoad {
 
 // Rows of kD 16-bit elements in shared memory. A row is made of vectors of
 // 16 bytes, which are permuted, so that the eight rows of a matrix lie in
-// different banks. Of rows of 64 bytes two share a line of all banks.
+// different banks. Two rows of 64 bytes share a line of all banks.
 template <class T, int kCount, int kD>
 struct MatrixRows {
   static constexpr int kVectors = kD / kVectorElements;

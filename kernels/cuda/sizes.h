@@ -1,6 +1,6 @@
-// What the GPU's kernels take (kernels/kernel_sizes.h). It is a part of
-// kernels::cuda::Kernels(), and of builds that have no such table. Both are
-// constants: threads that look into them need not wait for whoever makes them.
+// The sizes that the GPU's kernels take (kernels/kernel_sizes.h). It is a part
+// of kernels::cuda::Kernels(), and of builds that have no such table. Both are
+// constants: a thread that reads them need not wait for one that makes them.
 #ifndef CASTOR_KERNELS_CUDA_SIZES_H_
 #define CASTOR_KERNELS_CUDA_SIZES_H_
 

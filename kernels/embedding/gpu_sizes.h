@@ -1,4 +1,4 @@
-// How the GPU's workspace of the embedding's backward pass is divided.
+// Divides the GPU's workspace of the embedding's backward pass.
 #ifndef CASTOR_KERNELS_EMBEDDING_GPU_SIZES_H_
 #define CASTOR_KERNELS_EMBEDDING_GPU_SIZES_H_
 

@@ -166,7 +166,7 @@ TEST_P(AddSquaresOnGpu, GiveTheHostsValues) {
     }
     if (i % 3 == 0) sums[i].Add(std::bit_cast<double>(random_() % 1000));
     if (i % 5 == 0) sums[i].limbs[random_() % 66] += int64_t{1} << 62;
-    // What ends just beside a tie.
+    // These sums end just beside a tie.
     if (i % 7 == 0) {
       sums[i] = ExactSum();
       sums[i].Add(

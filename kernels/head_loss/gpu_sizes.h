@@ -1,5 +1,5 @@
-// How the GPU's workspaces of the head's loss are divided, and how wide its
-// tiles are.
+// Divides the GPU's workspaces of the head's loss, and chooses the width of its
+// tiles.
 //
 // A tile of logits in fp32 is [N, W]. W, and so the order in which dx is
 // summed, follows from the shape alone.

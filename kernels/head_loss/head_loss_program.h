@@ -223,7 +223,7 @@ struct HeadFinishProgram {
   }
 };
 
-// How many rows have no greater logit than their target's, in one block:
+// Counts the rows that have no greater logit than their target's, in one block:
 // threads count strided rows, and one tree adds their counts.
 struct HeadCorrectProgram {
   static constexpr int kThreads = 1024;

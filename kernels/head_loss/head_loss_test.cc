@@ -161,7 +161,7 @@ TEST(HeadLossOracle, GradientFormulaAgreesWithFiniteDifferences) {
   }
 }
 
-// What a trial should come to, and how far rounding may take it from there.
+// The exact results of a trial, and how far rounding may take it from them.
 // With u = 2^-24 and L the largest sum of magnitudes of a logit (Higham, (3.5),
 // to first order):
 //   a logit            (C + 3) u L =: e
@@ -399,10 +399,10 @@ TEST(HeadLoss, BitsDoNotDependOnRowsThatTakeNoPart) {
   }
 }
 
-// What a caller counts and divides by is then all that tells them apart, but
-// for rounding: a product's order of sums is fixed by its shape, which is
-// another one (of 9 and of 5 terms, where oneDNN's AVX2 adds up in another
-// order), so each result may be off by its bound.
+// They differ only in the number that a caller counts and divides by, and in
+// rounding: a product's order of sums is fixed by its shape, which is another
+// one (of 9 and of 5 terms, where oneDNN's AVX2 adds up in another order), so
+// each result may be off by its bound.
 TEST(HeadLoss, OfSomeRowsIsThatOfTheseRowsAlone) {
   for (DType dtype : kAllTypes) {
     const HeadLossShape shape{9, 4, 50, dtype};

@@ -6,10 +6,10 @@
 //
 // Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023,
 // algorithm 2; in the order of operations of the authors' lion_pytorch.py. The
-// sign of 0 is 0, and so is that of what is no number, which stays in m.
+// sign of 0 is 0, and so is that of a NaN, which stays in m.
 //
-// State 0 is m. kernels/state_update/state_update.h has the arrays, what
-// becomes of the states' formats, and steps that are skipped.
+// State 0 is m. kernels/state_update/state_update.h describes the arrays, the
+// states' formats, and steps that are skipped.
 //
 // Elementwise, with explicit fused multiply-adds: bit-identical however a chunk
 // is sliced and on whatever instruction set it runs.

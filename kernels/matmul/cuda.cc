@@ -8,7 +8,7 @@ namespace castor::kernels {
 namespace cuda {
 namespace {
 
-// A product of depth 0 is what was there, or 0, and the bias.
+// A product of depth 0 is the former value, or 0, plus the bias.
 template <class T>
 absl::Status NoProduct(const ExecContext& context, const MatmulArgs& args) {
   const int64_t size = args.m * args.n;

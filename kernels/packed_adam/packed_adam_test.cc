@@ -88,7 +88,7 @@ TEST_P(PackedAdamTest, IsAdamRoundedStochasticallyOnEveryTarget) {
             ASSERT_NO_FATAL_FAILURE(
                 Expect(before, after, range, from_sum, scale));
           }
-          // What is in no range stays.
+          // Elements that are in no range stay.
           for (const int64_t i : {0, 63, 650, 703}) {
             ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
             ASSERT_EQ(after.State(0)[i], before.State(0)[i]);

@@ -1,5 +1,5 @@
-// What single lanes compute, against values that were derived by hand or that
-// the manual ("Parallel Thread Execution ISA") states.
+// Tests what single lanes compute, against values that were derived by hand or
+// that the manual ("Parallel Thread Execution ISA") states.
 #include <algorithm>
 #include <bit>
 #include <cfenv>
@@ -17,7 +17,7 @@
 namespace castor::kernels::ptx {
 namespace {
 
-// What lane 0 writes, as 8 bytes, after `body` has put it into %rd4.
+// Returns the 8 bytes that lane 0 writes after `body` has put them into %rd4.
 uint64_t Result(const std::string& body) {
   Array array(kLanes);
   const absl::Status status =
@@ -26,7 +26,8 @@ uint64_t Result(const std::string& body) {
   return array.values[0];
 }
 
-// What an instruction gives whose operands are constants, "op.f32 A, B".
+// Returns the result of an instruction whose operands are constants, "op.f32 A,
+// B".
 uint32_t Result32(const std::string& name, const std::string& operands) {
   return static_cast<uint32_t>(Result(
       absl::StrCat(name, " %r2, ", operands, ";\ncvt.u64.u32 %rd4, %r2;")));

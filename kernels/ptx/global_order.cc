@@ -91,7 +91,7 @@ bool BlockOrder::Knows(uint64_t key, WarpTime time, int warp, int lane) const {
 
 void BlockOrder::NoteRead(Visit* read, const Visit& mine) {
   if (*read == mine) return;
-  // Whoever knows of this read knows of those that it knows of.
+  // A thread that knows of this read knows of those that it knows of.
   if (Knows(*read, static_cast<int>(mine.warp), static_cast<int>(mine.lane))) {
     *read = mine;
   } else if (read->block != mine.block) {

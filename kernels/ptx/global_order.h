@@ -7,7 +7,7 @@
 //   * a chain of releases and acquires from block to block. A thread releases
 //     by red.release its own accesses, those of its warp before its lanes met
 //     last, and those of its block before its last barrier. A thread acquires
-//     them that reads the released value, or one that atomics made of it, with
+//     them if it reads the released value, or one that atomics made of it, with
 //     ld.relaxed or an atomic, followed by a fence.acq_rel; the other lanes of
 //     its warp acquire them when they have met, other warps after a barrier.
 //

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the machine says of a launch; empty: nothing.
+// Returns the machine's message about a launch; empty: there is no error.
 std::string MessageOf(const std::string& body, const Launch& launch = {}) {
   return std::string(Array(2 * kLanes).Run(Kernel(body), launch).message());
 }
@@ -63,7 +63,7 @@ TEST(PtxMachine, RunsBlocksAtOnceThatWaitForEachOther) {
   }
 }
 
-// What the machine says of the program with `from` changed to `to`.
+// Returns the machine's message about the program with `from` changed to `to`.
 std::string ErrorOfTurns(const std::string& from, const std::string& to) {
   std::string text = Turns("red.release.gpu.global.add.u32 [%rd1+8], 1;");
   const size_t at = text.find(from);

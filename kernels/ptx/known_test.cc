@@ -1,5 +1,5 @@
-// That the machine knows all that nvcc made of our kernels: it parses each of
-// them, those included that no test launches.
+// Tests that the machine knows all of the kernels as nvcc compiled them: it
+// parses each of them, those included that no test launches.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

@@ -57,17 +57,17 @@ class RunningWarp {
   // The instruction that it is.
   int32_t barrier_at() const { return at_[0] - 1; }
   void LeaveBarrier() { barrier_ = -1; }
-  // Whether the last Run ended where lanes wait for other blocks.
+  // Returns true if the last Run ended where lanes wait for other blocks.
   bool yields() const { return yields_; }
 
-  // Until all lanes have ended or stand at a barrier, some wait for other
+  // Runs until all lanes have ended or stand at a barrier, some wait for other
   // blocks, or one fails.
   absl::Status Run(int64_t* instructions) {
     yields_ = false;
     while (live_ != 0 && barrier_ < 0 && !yields_) {
       if ((live_ & ~waiting_) == 0) {
-        // All have come as far as they can: those who wait at one place go on
-        // if that is all of them.
+        // All have come as far as they can: lanes that wait at one place go on
+        // if they are all that there are.
         waiting_ = 0;
         forced_ = true;
       }
@@ -260,10 +260,11 @@ class RunningBlock {
   int64_t block() const { return block_; }
   int64_t begun() const { return begun_; }
   bool running() const { return running_; }
-  // Whether the last Run ended where it waits for other blocks.
+  // Returns true if the last Run ended where the block waits for other blocks.
   bool waits() const { return waits_; }
 
-  // All warps to their next barrier, or to where some wait for other blocks.
+  // Runs all warps to their next barrier, or to where some wait for other
+  // blocks.
   absl::Status Run(int64_t* instructions) {
     waits_ = false;
     const auto count = static_cast<int64_t>(warps_.size());

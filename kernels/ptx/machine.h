@@ -26,8 +26,8 @@
 //
 // Races. Two accesses of one place of memory by different threads, of which one
 // writes, are an error unless something orders them: in shared memory a barrier
-// (warp.h), in global memory that, or what blocks release and acquire
-// (global_order.h).
+// (warp.h), in global memory a barrier, too, or a release and an acquire by
+// blocks (global_order.h).
 //
 // The machine cannot show the machine code that NVIDIA's assembler makes of
 // PTX, the order in which a GPU runs warps, or its speed.

@@ -14,7 +14,7 @@ uint64_t AddressOf(Warp& warp, const Operand& operand, int lane) {
                             : warp.Values<uint32_t>(operand)[lane];
 }
 
-// A register may be wider than what comes to it.
+// A register may be wider than the value that comes to it.
 template <class T>
 void SetRegister(Warp& warp, const Operand& operand, int lane, T value) {
   switch (operand.bytes) {
@@ -43,7 +43,7 @@ T GetRegister(Warp& warp, const Operand& operand, int lane) {
   }
 }
 
-// Whether all lanes that execute the instruction name one address.
+// Returns true if all lanes that execute the instruction name one address.
 bool IsOneAddress(Warp& warp, const Operand& operand) {
   const uint64_t first =
       AddressOf(warp, operand, std::countr_zero(warp.mask()));
@@ -69,7 +69,7 @@ void Load(Warp& warp, const Instruction& instruction) {
     for (int i = 0; i < kCount; ++i) SetRegister(warp, o[i], lane, values[i]);
   };
   if (IsOneAddress(warp, o[kCount])) {
-    // Two lanes stand for all, also where it is noted who has read.
+    // Two lanes stand for all, also in the record of reads.
     if (!read(std::countr_zero(warp.mask())) ||
         !read(31 - std::countl_zero(warp.mask()))) {
       return;
@@ -98,7 +98,7 @@ void Store(Warp& warp, const Instruction& instruction) {
   });
 }
 
-// atom d, [a], b, ...: d becomes what was there; new = F()(old, b, ...).
+// atom d, [a], b, ...: d becomes the old value; new = F()(old, b, ...).
 struct Sum {
   uint64_t operator()(uint64_t old, uint64_t b) const { return old + b; }
 };
@@ -190,8 +190,8 @@ void CopyAhead(Warp& warp, const Instruction& instruction) {
   });
 }
 void WaitForCopies(Warp& warp, const Instruction&) { warp.FinishCopies(); }
-// The machine's memory has one order, in which all see it: what lacks a fence
-// is seen by what is known of threads (global_order.h).
+// The machine's memory has one order, in which all threads see it: a missing
+// fence shows in the threads' knowledge (global_order.h).
 void Fence(Warp& warp, const Instruction&) {
   ForLanes(warp.mask(), [&](int lane) { warp.Fence(lane); });
 }

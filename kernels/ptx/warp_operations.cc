@@ -1,6 +1,6 @@
-// What the lanes of a warp do together, and where they go. Layouts are those of
-// "Parallel Thread Execution ISA": shfl.sync, ldmatrix, and "Matrix Fragments
-// for mma.m16n8k16 with floating point type".
+// The operations that the lanes of a warp do together, and branches. Layouts
+// are those of "Parallel Thread Execution ISA": shfl.sync, ldmatrix, and
+// "Matrix Fragments for mma.m16n8k16 with floating point type".
 #include <algorithm>
 #include <cmath>
 

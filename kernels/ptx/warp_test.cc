@@ -1,5 +1,5 @@
-// What the lanes of a warp do together, against the layouts that the manual
-// ("Parallel Thread Execution ISA") states.
+// Tests what the lanes of a warp do together, against the layouts that the
+// manual ("Parallel Thread Execution ISA") states.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -86,8 +86,8 @@ st.global.v4.u32 [%rd5], {%r10, %r11, %r12, %r13};
 }
 
 // One element of a and one of b are 1 and 2, and c's are 0.25: a product in one
-// place. Which register of which lane holds an element, by the manual's
-// formulas, which give rows and columns for an element a0 .. a7, b0 .. b3:
+// place. The manual's formulas say which register of which lane holds an
+// element: they give rows and columns for an element a0 .. a7, b0 .. b3:
 //   a: row = groupID for i < 2 or 4 <= i < 6, else groupID + 8;
 //      column = 2 threadID_in_group + (i & 1), + 8 for i >= 4
 //   b: row = 2 threadID_in_group + (i & 1), + 8 for i >= 2; column = groupID

@@ -40,8 +40,8 @@ struct RotaryArgs {
   int64_t stride = 2;
   int64_t begin = 0;  // position of each sequence's first row
   // [N], with a `begin` of 0: positions are those in the documents that share
-  // each sequence. Null: each sequence is one. Of values that are no documents
-  // the results are undefined.
+  // each sequence. Null: each sequence is one. The results are undefined if
+  // values are no documents.
   const DocumentRange* documents = nullptr;
   const float* cos = nullptr;
   const float* sin = nullptr;

@@ -32,9 +32,9 @@ std::string NameOf(const Sizes& s) {
                       " turning, every ", s.stride, " from ", s.begin);
 }
 
-// What transformers' apply_rotary_pos_emb computes in fp32, element by element:
-// x cos + rotate_half(x) sin, where cos and sin are the tables twice side by
-// side and rotate_half(x) is (-x[R / 2 ..], x[.. R / 2]).
+// Returns what transformers' apply_rotary_pos_emb computes in fp32, element by
+// element: x cos + rotate_half(x) sin, where cos and sin are the tables twice
+// side by side and rotate_half(x) is (-x[R / 2 ..], x[.. R / 2]).
 float Expected(const GuardedBuffer& x, int64_t head, int64_t d, const Sizes& s,
                const float* cos, const float* sin) {
   const float value = static_cast<float>(x[head + d]);

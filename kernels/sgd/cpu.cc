@@ -1,4 +1,4 @@
-// Which operations round, per element, in fp32 (fma: once; every other
+// These operations round, per element, in fp32 (fma: once; every other
 // operation rounds on its own):
 //
 //   g = fma(weight_decay, p, grad * grad_scale)

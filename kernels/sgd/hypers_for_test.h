@@ -8,7 +8,7 @@
 
 namespace castor::kernels {
 
-// Those of updates with states of so many bits; 0: without states.
+// Returns those of updates with states of so many bits; 0: without states.
 inline std::vector<SgdHyper> SgdHypers(int bits) {
   std::vector<SgdHyper> hypers = {
       {.lr = 1e-3, .weight_decay = 0.1}, {.lr = 0.3, .step = 5}, {.lr = 0}};

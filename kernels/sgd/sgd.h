@@ -11,8 +11,8 @@
 // buf.
 //
 // State 0 is buf; without momentum in any range there are no states, and
-// StateArrays::bits are 0. kernels/state_update/state_update.h has the arrays,
-// what becomes of the states' formats, and steps that are skipped.
+// StateArrays::bits are 0. kernels/state_update/state_update.h describes the
+// arrays, the states' formats, and steps that are skipped.
 //
 // Elementwise, with explicit fused multiply-adds: bit-identical however a chunk
 // is sliced and on whatever instruction set it runs.

@@ -1,4 +1,4 @@
-// What every kernel of the host must keep to whose states have formats
+// The tests that every kernel of the host must pass whose states have formats
 // (state_update.h). Args is the struct of its arguments; each of its states has
 // `bits` bits, 0 if it has none.
 #ifndef CASTOR_KERNELS_STATE_UPDATE_CHECKS_FOR_TEST_H_
@@ -69,7 +69,7 @@ void ExpectTheSameAside(const ExecContext& context, int bits,
       ASSERT_TRUE(
           Run(context, ArgsForTest<Args>(inside.Arrays(false, &scale), ranges))
               .ok());
-      // What is only written may hold anything.
+      // Arrays that are only written may hold anything.
       for (const auto& range : ranges) {
         const int64_t bytes = ElementBytes(master);
         std::fill(StatesForTest::Bytes(aside.master) + bytes * range.begin,
@@ -105,9 +105,10 @@ void ExpectTheSameAside(const ExecContext& context, int bits,
   }
 }
 
-// Every instruction set and type, gradients in their own place and summed:
-// oracle(hyper, g, p, state) makes an element's new values of the old ones,
-// from the scaled gradient, in the order of roundings that the kernel promises.
+// Tests every instruction set and type, with gradients in their own place and
+// summed: oracle(hyper, g, p, state) computes an element's new values from the
+// old ones and the scaled gradient, in the order of roundings that the kernel
+// promises.
 template <class Args, class Oracle>
 void ExpectTheOraclesBits(const ExecContext& context, int bits,
                           const std::vector<typename Args::Hyper>& hypers,
@@ -149,7 +150,7 @@ void ExpectTheOraclesBits(const ExecContext& context, int bits,
             if (bits == 0) continue;
             ASSERT_NO_FATAL_FAILURE(after.ExpectRounded(range, 0, state));
           }
-          // What is in no range stays.
+          // Elements that are in no range stay.
           for (const int64_t i : {0, 63, 650, 703}) {
             ASSERT_EQ(after.Masters()[i], before.Masters()[i]);
             ASSERT_EQ(after.payload[i], before.payload[i]);
@@ -160,7 +161,8 @@ void ExpectTheOraclesBits(const ExecContext& context, int bits,
   });
 }
 
-// A gradient that is infinite shows, but for one behind the range's end.
+// Tests that an infinite gradient is reported, unless it lies behind the
+// range's end.
 template <class Args>
 void ExpectToSayWhatIsNotFinite(const ExecContext& context, int bits,
                                 const typename Args::Hyper& hyper) {

@@ -24,21 +24,21 @@ constexpr StateFormat FormatOfState(int bits, int state) {
                       : StateFormat::kUnsigned8;
 }
 
-// The key of the words that round masters, of a range's key.
+// Returns the key of the words that round masters, made from a range's key.
 constexpr RandomKey MasterKey(RandomKey key) {
   return {key.seed, MixKey(key.stream, 1)};
 }
 
-// The random word of a parameter's element. Elements of a tile that are half a
-// tile apart share one, whose halves are swapped for the second.
+// Returns the random word of a parameter's element. Elements of a tile that are
+// half a tile apart share one, whose halves are swapped for the second.
 constexpr uint32_t StateWord(RandomKey key, uint64_t element) {
   constexpr uint64_t kTile = kStateTile, kHalf = kTile / 2;
   const uint32_t word =
       RandomWord(key, element / kTile * kHalf + element % kHalf);
   return element % kTile < kHalf ? word : std::rotl(word, 16);
 }
-// The bits of an element's word that round a state (FormatOfState) or, as state
-// 0 of its own word, a master.
+// Returns the bits of an element's word that round a state (FormatOfState) or,
+// as state 0 of its own word, a master.
 constexpr uint32_t RoundingBits(StateFormat format, int state, uint32_t word) {
   if (format == StateFormat::kSplit) return word >> 24;
   if (format == StateFormat::kBFloat16) {

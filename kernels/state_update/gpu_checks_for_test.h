@@ -1,5 +1,6 @@
-// What every such kernel (state_update.h) must keep to on a GPU: an optimizer
-// chunk may live on either side, so that both have the same bits (promise P1).
+// The tests that every such kernel (state_update.h) must pass on a GPU: an
+// optimizer chunk may live on either side, so both must have the same bits
+// (promise P1).
 #ifndef CASTOR_KERNELS_STATE_UPDATE_GPU_CHECKS_FOR_TEST_H_
 #define CASTOR_KERNELS_STATE_UPDATE_GPU_CHECKS_FOR_TEST_H_
 
@@ -69,7 +70,7 @@ void ExpectTheHostsBits(const ExecContext& host, int bits, int64_t shift,
   }
 }
 
-// More ranges than one launch takes, in every order of threads.
+// Tests more ranges than one launch takes, in every order of threads.
 template <class Args, class Pieces>
 void ExpectManySmallRangesToBeTaken(
     const ExecContext& host, int bits, int64_t shift,

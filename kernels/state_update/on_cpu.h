@@ -16,7 +16,8 @@
 
 namespace castor::kernels::cpu {
 
-// What a skipped step does with elements [begin, end).
+// Does what a skipped step does with elements [begin, end): copies master and
+// states where they are read elsewhere, and rounds the payload.
 inline void LeaveStates(const StateArrays& arrays, int num_states,
                         int64_t begin, int64_t end) {
   auto* const master = static_cast<std::byte*>(arrays.master);

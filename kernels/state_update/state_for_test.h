@@ -21,7 +21,7 @@ namespace castor::kernels {
 
 inline constexpr StateFormat kMasterFormatsForTest[] = {
     StateFormat::kFloat32, StateFormat::kSplit, StateFormat::kBFloat16};
-// Whether parameters of the type can have such masters.
+// Returns true if parameters of the type can have such masters.
 constexpr bool CanHave(DType dtype, StateFormat master) {
   return master == StateFormat::kFloat32 || dtype == DType::kBFloat16;
 }
@@ -43,8 +43,8 @@ struct StatesForTest {
     }
   }
 
-  // What a run has: exponents around those of gradients and weights; some
-  // elements never had a gradient.
+  // Fills the arrays with values like those of a run: exponents around those of
+  // gradients and weights; some elements never had a gradient.
   void Fill(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     const int64_t size = payload.size();
@@ -94,7 +94,7 @@ struct StatesForTest {
     copy(master, other.master);
     for (size_t i = 0; i < states.size(); ++i) copy(states[i], other.states[i]);
   }
-  // But for `sum`, which no kernel writes.
+  // Compares all arrays but `sum`, which no kernel writes.
   bool SameBits(const StatesForTest& other) const {
     const auto same = [](const GuardedBuffer& a, const GuardedBuffer& b) {
       return a.SameBits(b) && a.GuardsIntact();

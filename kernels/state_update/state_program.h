@@ -7,9 +7,8 @@
 //     static constexpr int kStates = 1;  // of each element
 //     using Scalars = ...;               // the coefficients of a range
 //     // Makes new values of p and of the element's states.
-//     CASTOR_HD static void Step(const Scalars& s, float grad_scale, float
-//     grad,
-//                                float& p, float* states);
+//     CASTOR_HD static void Step(const Scalars& s, float grad_scale,
+//                                float grad, float& p, float* states);
 //   };
 #ifndef CASTOR_KERNELS_STATE_UPDATE_STATE_PROGRAM_H_
 #define CASTOR_KERNELS_STATE_UPDATE_STATE_PROGRAM_H_
@@ -111,7 +110,7 @@ struct StateProgram {
     if (skip || bits == 0) return;
     block.EachUnsynced([&](int t) {
       const int64_t e = first + t * kRun;
-      // Also what lies behind the end in the last element's tile.
+      // In the last element's tile, threads behind the end go on, too.
       if (e / kStateTile * kStateTile >= piece.end) return;
       CASTOR_UNROLL
       for (int k = 0; k < kStates; ++k) {

@@ -1,7 +1,8 @@
-// What optimizers' kernels have in common that make an element's new parameter
-// of its gradient and of its own states, kept in one of several formats
-// (formats.h). Each kernel has the formulas (kernels/lion, kernels/sgd,
-// kernels/packed_adam); here are the arrays, the ranges and the rounding:
+// The common part of the optimizers' kernels that compute an element's new
+// parameter from its gradient and its own states, which are kept in one of
+// several formats (formats.h). Each kernel has the formulas (kernels/lion,
+// kernels/sgd, kernels/packed_adam); here are the arrays, the ranges and the
+// rounding:
 //
 //   g = grad * grad_scale                (clipping and loss scale)
 //   master and the widened states become what the formulas say, in fp32
@@ -54,8 +55,8 @@ struct StateArrays {
   // split.
   void* master = nullptr;
   StateFormat master_format = StateFormat::kFloat32;
-  // What each state has of an element: 8, 16 or 32 bits (FormatOfState); 0:
-  // there are no states.
+  // Bits of an element in each state: 8, 16 or 32 (FormatOfState); 0: there are
+  // no states.
   int bits = 32;
   // Arrays of `elements` elements, a multiple of kStateTile.
   std::array<std::byte*, kMostStates> states = {};
@@ -76,8 +77,8 @@ struct StateArrays {
 };
 
 // One range of elements of one parameter. `begin` is a multiple of kStateTile,
-// and is the parameter's element `first`, a multiple of it too. What follows
-// `end` in its last tile belongs to no other range.
+// and is the parameter's element `first`, a multiple of it too. The elements
+// after `end` in its last tile belong to no other range.
 template <class Hyper>
 struct StateRange {
   int64_t begin = 0, end = 0;
@@ -86,8 +87,8 @@ struct StateRange {
   int64_t first = 0;
 };
 
-// InvalidArgument, naming the kernel: pointers are null, out of place there is
-// not all that is read, or formats and sizes are not those of above.
+// InvalidArgument, naming the kernel: pointers are null, arrays to be read out
+// of place are missing, or formats and sizes are not those of above.
 absl::Status CheckStateArrays(const char* kernel, const StateArrays& arrays,
                               int num_states);
 // The same for a range with this number; `step` is its parameter's, if the

@@ -134,7 +134,7 @@ class RandomArena : public testing::TestWithParam<Case> {
         at, device_->memory() + arena_->capacity_bytes() - arena_->top_bytes());
   }
 
-  // Makes the top larger or smaller. Whoever has it writes to all of it.
+  // Makes the top larger or smaller. Its owner writes to all of it.
   void ResizeTop() {
     const int64_t top = arena_->top_bytes();
     const int64_t bytes =

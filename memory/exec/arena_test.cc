@@ -159,7 +159,8 @@ TEST_F(ArenaTest, FreshBlockWaitsForTheSegmentsItTakesAndNoOthers) {
   both.Add(use_of_b);
   EXPECT_EQ(arena_->WaitToWrite(second), both);
   EXPECT_EQ(arena_->WaitToWrite(Low(1)), use_of_b);
-  // What was taken and never used passes on what it waited for.
+  // A block that was taken and never used passes on the fences that it waited
+  // for.
   arena_->Free(second);
   EXPECT_EQ(arena_->WaitToWrite(Low(2)), both);
   open_ = true;
@@ -217,7 +218,7 @@ TEST_F(ArenaTest, ABlockGetsItsPlannedPlace) {
   const BlockId two = at(2, 2), six = at(6, 1);
   EXPECT_EQ(UnitOf(two), 2);
   EXPECT_EQ(arena_->Offset(six), 6 * kUnit);
-  // It waits for what last used its bytes, which first fit would avoid.
+  // It waits for the last use of its bytes, which first fit would avoid.
   const Fence held = Hold(StreamId::kDeviceToHost);
   arena_->NoteRead(six, held);
   arena_->Free(six);
@@ -417,7 +418,7 @@ TEST_F(ArenaTest, ResizesMovingBlocksThatLieBehindANearerEnd) {
   Fill(low, 'l');
   Fill(high, 'h');
   const void* const base = device_->memory();
-  // Too small for what is there.
+  // This is too small for the blocks that are there.
   EXPECT_TRUE(absl::IsResourceExhausted(arena_->Resize(5 * kUnit - 1)));
   EXPECT_EQ(arena_->capacity_bytes(), 8 * kUnit);
   ASSERT_TRUE(arena_->Resize(5 * kUnit + 17).ok());

@@ -230,7 +230,8 @@ TEST(HostMemory, ThreadsShareOneBudget) {
   EXPECT_LE(memory->stats().peak_bytes, 16 * 4096);
 }
 
-// Locks up to a limit in all, and up to one in a call, and remembers what.
+// Locks up to a limit in all, and up to one in a call, and remembers the
+// ranges.
 class FakePinner : public HostPinner {
  public:
   explicit FakePinner(int64_t limit_bytes, int64_t call_bytes = kUnlimitedBytes)
@@ -252,7 +253,7 @@ class FakePinner : public HostPinner {
     pinned_bytes -= it->second;
     pinned.erase(it);
   }
-  // Whether one call has locked all of the block.
+  // Returns true if one call has locked all of the block.
   bool Has(const HostBlock& block) const {
     auto it = pinned.upper_bound(block.data());
     if (it == pinned.begin()) return false;
@@ -291,7 +292,7 @@ TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
   EXPECT_TRUE(pinner.pinned.empty());
 }
 
-// What the system says of the mapping that `data` lies in.
+// Returns the system's flags of the mapping that `data` lies in.
 std::string MappingFlags(const void* data) {
   std::ifstream maps("/proc/self/smaps");
   const auto at = reinterpret_cast<uintptr_t>(data);
@@ -353,8 +354,8 @@ TEST(HostMemory, LocksInPartsWhatOneCallDoesNot) {
     EXPECT_EQ(pinner.pinned.size(), 4u);
     EXPECT_EQ((*memory)->stats().pinned_capacity_bytes, 300 * kMiB + 4096);
     EXPECT_EQ((*memory)->pinned_note(), "");
-    // What one call has locked, a copy may have at once; parts side by side
-    // stay parts, also when their blocks have gone.
+    // A copy may take at once what one call has locked; parts side by side stay
+    // parts, also when their blocks have gone.
     for (int round = 0; round < 2; ++round) {
       std::vector<HostBlock> blocks;
       for (int i = 0; i < 6; ++i) {
@@ -395,7 +396,7 @@ TEST(HostMemory, LocksAsMuchAsItMayAndSaysHowMuch) {
       EXPECT_TRUE(absl::StrContains((*memory)->pinned_note(), part))
           << part << " in: " << (*memory)->pinned_note();
     }
-    // Homes keep their share of what there is.
+    // Homes keep their share of the pool.
     auto slot = (*memory)->Allocate(25 * kMiB, Category::kStaging, "slot");
     ASSERT_TRUE(slot.ok()) << slot.status();
     EXPECT_FALSE(slot->pinned());
@@ -425,7 +426,7 @@ TEST(HostMemory, KeepsThePoolForHomesThatComeLate) {
   EXPECT_FALSE(late_slot.pinned());
   const HostBlock home = take(Category::kParameters);
   EXPECT_TRUE(home.pinned());
-  // What others have given back, others may have again.
+  // Blocks that others than homes have given back, they may have again.
   slot = HostBlock();
   slot = take(Category::kStaging);
   EXPECT_TRUE(slot.pinned());

@@ -202,7 +202,7 @@ TEST_F(PlanExecutorTest, AdoptMakesBanksAndDropsThemForStates) {
   EXPECT_EQ(banks(), ".b.");
   ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kH})).ok());
   EXPECT_EQ(banks(), "...");
-  // What the run has taken meanwhile stays with it.
+  // Memory that the run has taken meanwhile stays with it.
   ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kD})).ok());
   const auto other = host_->Allocate(host_->budget_bytes() - with_banks + 1024,
                                      Category::kStaging, "other");

@@ -55,14 +55,15 @@ int64_t LargestPayload(const ChunkLayout& layout) {
   return bytes;
 }
 
-// What `rank` has of a chunk in micro batch `batch`; the same on all ranks.
+// Returns the payload of a chunk that `rank` has in micro batch `batch`; every
+// rank can compute it.
 Bytes Payload(const ChunkLayout& layout, ChunkId chunk, int rank, int batch) {
   return RandomNumbers(
       layout.dtype, layout.chunk(chunk).elements,
       static_cast<uint32_t>(chunk.value * 1000 + batch * 100 + rank));
 }
 
-// A fresh sum is not zero: what is not assigned shows.
+// A fresh sum is not zero: elements that are not assigned show.
 std::vector<float> FreshSum(int64_t n) {
   return std::vector<float>(n, std::numeric_limits<float>::quiet_NaN());
 }
@@ -81,7 +82,7 @@ struct Rank {
   std::unique_ptr<Communicator> ranks;
   std::unique_ptr<ShardExchange> exchange;
 
-  // What a trainer stages whose chunks are reduced on either side.
+  // Returns the staging of a trainer whose chunks are reduced on either side.
   ShardStaging Staging(int64_t slots) const {
     const int64_t largest = LargestPayload(layout);
     return {.slots = slots,
@@ -390,7 +391,7 @@ TEST(ShardExchange, StaysWithinItsStaging) {
     EXPECT_THAT(std::string(full.message()),
                 HasSubstr("payloads with gradients"));
     EXPECT_LE(rank.host->stats().used_bytes, 8 << 10);
-    // What was made of them can go back, and be made again.
+    // Slots that were made can be given back, and made again.
     rank.exchange->KeepSlots(2);
     EXPECT_EQ(rank.host->stats().used_bytes, staging.HostBytes());
     EXPECT_TRUE(rank.exchange->EnsureSlots(3).ok());
@@ -441,7 +442,7 @@ TEST(ShardExchange, DeathOfARankFailsTheOthersWork) {
               rank.device->Synchronize(rank.device->Now(StreamId::kNetwork));
         }
         EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable) << later;
-        // What is queued reads this scope's payload.
+        // Queued work reads this scope's payload.
         rank.device->Synchronize(rank.device->NowAll()).IgnoreError();
       },
       group);

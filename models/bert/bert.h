@@ -7,8 +7,8 @@
 namespace castor::models {
 
 // Hugging Face's files: transformers' BertConfig and its classes with a head
-// for masked words, for a sequence's label and for tokens' labels; and the
-// names of BertModel, which lack the "bert." in front.
+// for masked words, for a sequence's label, for tokens' labels and for spans;
+// and the names of BertModel, which lack the "bert." in front.
 const Family& BertFamily();
 
 }  // namespace castor::models

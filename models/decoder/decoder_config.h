@@ -28,7 +28,7 @@ struct DecoderKind {
   void (*set_defaults)(DecoderConfig* config) = nullptr;
   // The keys that it has besides the shared ones.
   std::vector<ConfigKey<DecoderConfig>> own_keys = {};
-  // Whether hidden_size is a multiple of num_attention_heads, even where
+  // If true, hidden_size must be a multiple of num_attention_heads, even where
   // head_dim is given.
   bool whole_heads = false;
   bool has_layer_windows = false;  // Qwen's four keys (layer_windows.h)
@@ -73,7 +73,7 @@ struct DecoderConfig final : public Architecture {
   // and checks it. Errors go into the reader's report.
   void Read(JsonReader& reader);
 
-  // What its modules are made of.
+  // The sizes of its modules.
   DecoderSizes Sizes() const;
 
   absl::string_view family() const override { return kind->name; }

@@ -1,5 +1,5 @@
-// What the configurations of Llama's relatives come to: those that people's
-// models have, and those that are refused.
+// Tests how the configurations of Llama's relatives are read: those of real
+// models, and those that are refused.
 #include "models/decoder/decoder_config.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// What tells Llama and its relatives apart, as far as their modules go.
+// The sizes and switches by which the modules of Llama and its relatives
+// differ.
 #ifndef CASTOR_MODELS_DECODER_DECODER_SIZES_H_
 #define CASTOR_MODELS_DECODER_DECODER_SIZES_H_
 

@@ -32,7 +32,7 @@ FamilyRow RowOf(const EncoderKind& kind) {
           .hf_names =
               {// Files of the model without its head lack the family's name.
                .optional_prefix = absl::StrCat(kind.name, "."),
-               // What is tied to the table of words and the head's bias, and
+               // Tensors tied to the table of words and the head's bias, and
                // the positions' numbers that old versions saved.
                .without_parameter = {"cls.predictions.decoder.*",
                                      "lm_head.decoder.*",
@@ -147,7 +147,7 @@ void EncoderFamily::CheckHfConfig(JsonReader& reader) const {
   }
 }
 
-// What Castor says in two keys, transformers says in others.
+// Replaces two of Castor's keys by those with which transformers says the same.
 void EncoderFamily::AddOldNames(Json* json) const {
   const int64_t labels = (*json)[kNumLabels].get<int64_t>();
   json->erase(kHead);

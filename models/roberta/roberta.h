@@ -7,8 +7,8 @@
 namespace castor::models {
 
 // Hugging Face's files: transformers' RobertaConfig and its classes with a head
-// for masked words, for a sequence's label and for tokens' labels; and the
-// names of RobertaModel, which lack the "roberta." in front.
+// for masked words, for a sequence's label, for tokens' labels and for spans;
+// and the names of RobertaModel, which lack the "roberta." in front.
 const Family& RobertaFamily();
 
 }  // namespace castor::models

@@ -23,8 +23,8 @@ constexpr DoubleRange kScale = {.min = 0, .max = 1e6};
 constexpr DoubleRange kPartial = {.min = 0, .max = 1, .min_open = true};
 constexpr IntRange kPositions = {.min = 1, .max = int64_t{1} << 31};
 
-// Keys of rope_parameters that some type of transformers' knows. What they ask
-// for under another type is nothing.
+// Keys of rope_parameters that some type of transformers' knows. Under another
+// type they have no effect.
 constexpr absl::string_view kKnown[] = {
     "rope_theta",       "partial_rotary_factor",
     "factor",           "original_max_position_embeddings",
@@ -84,10 +84,10 @@ absl::Span<const absl::string_view> Rope::keys() {
 void Rope::ReadObject(JsonReader& object, JsonReader& outside,
                       const RopeModel& model) {
   const std::optional<RopeType> type = ReadType(object);
-  // The keys of another type would be no better known.
+  // The keys of an unknown type cannot be judged.
   if (!type.has_value()) return;
   type_ = *type;
-  // What may stand both inside and outside of the object.
+  // Reads a key that may stand both inside and outside of the object.
   const auto both = [&](absl::string_view key, absl::string_view outside_key,
                         const DoubleRange& range, double otherwise) {
     const std::optional<double> in = ReadDouble(object, key, range);
@@ -241,7 +241,7 @@ bool Rope::TurnsSlowly() const {
   for (const int64_t length :
        {int64_t{1}, positions_, positions_ + 1, kMostRopePositions}) {
     for (const float frequency : InverseFrequencies(length)) {
-      // There is room for roundings; what is no number fails the test.
+      // There is room for roundings; a NaN fails the test.
       if (!(frequency >= 0 && frequency < 2)) return false;
     }
   }

@@ -33,12 +33,12 @@ enum class RopeType { kDefault, kLinear, kDynamic, kLlama3, kYarn };
 // Beyond it fp32 does not know every position.
 inline constexpr int64_t kMostRopePositions = int64_t{1} << 24;
 
-// What a family says of itself before the configuration is read.
+// A family's part, which is known before the configuration is read.
 struct RopeModel {
   int64_t head_size = 0;  // D
   int64_t positions = 0;  // max_position_embeddings
   double theta = 10000;   // where the configuration has none
-  // Whether partial_rotary_factor may be other than 1 in this family.
+  // If true, partial_rotary_factor may be other than 1 in this family.
   bool partial = false;
   // For families whose layers differ (Gemma 3): the key of this kind of layers
   // within rope_parameters, the old key of its theta, and whether rope_scaling
@@ -63,7 +63,7 @@ class Rope {
   // configuration, with the values in effect; Read reads the same from it.
   OrderedJson ToJson() const;
 
-  // What was read and is passed over, for the user.
+  // Notes for the user on keys that were read and are passed over.
   const std::vector<std::string>& notes() const { return notes_; }
 
   RopeType type() const { return type_; }
@@ -72,7 +72,7 @@ class Rope {
   // f [R / 2] for a sequence of `length` positions, on which only `dynamic`
   // depends.
   std::vector<float> InverseFrequencies(int64_t length) const;
-  // What cosines and sines are multiplied by.
+  // The factor of cosines and sines.
   float attention_factor() const;
 
  private:

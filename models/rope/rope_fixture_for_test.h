@@ -1,4 +1,4 @@
-// What transformers makes of rotary position embeddings
+// The rotary position embeddings that transformers makes
 // (tests/fixtures/rope/transformers.json, which its script describes).
 #ifndef CASTOR_MODELS_ROPE_ROPE_FIXTURE_FOR_TEST_H_
 #define CASTOR_MODELS_ROPE_ROPE_FIXTURE_FOR_TEST_H_
@@ -21,7 +21,7 @@ struct RopeCase {
   RopeModel model;
   Json lengths, applied;
 
-  // What Castor reads from the keys.
+  // Has Castor read the keys.
   absl::Status Read(Rope* rope) const {
     JsonReport report(name);
     JsonReader reader(config, report);

@@ -1,7 +1,8 @@
-// What transformers' modeling_rope_utils.py computes in PyTorch on the host, in
-// the same order and with a rounding to fp32 where PyTorch has one: a number of
-// Python's that meets a tensor is rounded first. Powers are the nearest fp32
-// numbers, which PyTorch's are to within a unit in the last place.
+// Computes what transformers' modeling_rope_utils.py computes in PyTorch on the
+// host, in the same order and with a rounding to fp32 where PyTorch has one: a
+// number of Python's that meets a tensor is rounded first. Powers are the
+// nearest fp32 numbers, from which PyTorch's differ by at most a unit in the
+// last place.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -37,7 +38,7 @@ float Rope::DynamicTheta(int64_t length) const {
   const double exponent =
       static_cast<double>(channels_) / static_cast<double>(channels_ - 2);
   if (length <= positions_) {
-    // Python's own numbers. What differs from theta is rounding.
+    // These are Python's own numbers. They differ from theta by rounding.
     const double grown = factor_ - (factor_ - 1);
     return static_cast<float>(theta_ * std::pow(grown, exponent));
   }
@@ -59,7 +60,7 @@ std::vector<float> Rope::Llama3Frequencies() const {
   std::vector<float> frequencies =
       Inverses(Powers(static_cast<float>(theta_), channels_));
   for (float& f : frequencies) {
-    // A quotient with a tensor below is its reciprocal times what is above.
+    // A quotient by a tensor is the tensor's reciprocal times the dividend.
     const float wavelength = (1.0f / f) * static_cast<float>(2 * M_PI);
     if (wavelength > slow) {
       f = f / factor;

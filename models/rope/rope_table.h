@@ -15,9 +15,9 @@
 
 namespace castor::models {
 
-// What a table holds for positions [begin, end) of a sequence of `end`
-// positions: [2, end - begin, R / 2], the cosines, then the sines, of
-// position * f_i, times the attention factor.
+// Returns a table's values for positions [begin, end) of a sequence of `end`
+// positions: [2, end - begin, R / 2], the cosines, then the sines, of position
+// * f_i, times the attention factor.
 //
 // The angle, the cosine and its product with the factor are each rounded to
 // fp32, as in transformers. The cosine is the nearest fp32 number (PyTorch's

@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 const RopeModel kModel = {.head_size = 16, .positions = 32};
 
-// What is read from the keys, which must be right.
+// Reads the keys, which must be right.
 Rope Good(const Json& json, const RopeModel& model = kModel) {
   JsonReport report("f");
   JsonReader reader(json, report);

@@ -14,8 +14,8 @@ constexpr double kHalfPi0 = 0x1.921fb58p+0;
 constexpr double kHalfPi1 = -0x1.dde974p-27;
 constexpr double kHalfPi2 = 0x1.1a62633145c07p-54;
 
-// Taylor's series about 0 for |x| <= pi / 4. What is left out is below x^20 /
-// 20!, 2^-67.
+// Taylor's series about 0 for |x| <= pi / 4. The terms that are left out are
+// below x^20 / 20!, 2^-67.
 double Sin(double x) {
   const double x2 = x * x;
   double sum = 1;

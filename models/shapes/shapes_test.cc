@@ -18,11 +18,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// How many parameters transformers counts in the public model of the name, tied
-// ones once. Of the largest OPTs and of gpt3-175b, of which there is no file,
-// it is what their papers' sizes come to by formulas of their own (S. Zhang et
-// al., "OPT", table 1; T. Brown et al., "Language Models are Few-Shot
-// Learners", table 2.1).
+// Returns the number of parameters that transformers counts in the public model
+// of the name, tied ones once. The numbers of the largest OPTs and of
+// gpt3-175b, of which there is no file, follow from their papers' sizes by
+// formulas of their own (S. Zhang et al., "OPT", table 1; T. Brown et al.,
+// "Language Models are Few-Shot Learners", table 2.1).
 const std::map<std::string, int64_t>& Published() {
   static const auto& published = *new std::map<std::string, int64_t>{
       {"gpt2", 124439808},

@@ -1,4 +1,5 @@
-// What a run counts as its device's memory, and what it refused.
+// An account of the memory that a run counts as its device's, and of the run's
+// refusals.
 #ifndef CASTOR_PYTHON_SHIM_ACCOUNT_H_
 #define CASTOR_PYTHON_SHIM_ACCOUNT_H_
 
@@ -34,14 +35,14 @@ class Account {
 
   // Throws c10::Error when the run has no room.
   void Claim(int64_t bytes);
-  // In the place of Claim where the run is on a GPU: a block for work on
-  // `stream`, of which the caller has to free `run`'s address.
+  // Replaces Claim where the run is on a GPU: returns a block for work on
+  // `stream`. The caller has to free its address with `run`.
   struct Block {
     castor_run* run = nullptr;
     void* address = nullptr;
   };
   Block Allocate(int64_t bytes, void* stream);
-  // The caller has freed a block of Allocate.
+  // Notes that the caller has freed a block of Allocate.
   void Freed(int64_t bytes) noexcept {
     claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }
@@ -51,22 +52,22 @@ class Account {
   // afterwards.
   void Close();
 
-  // Throws c10::Error with what the core says of this thread's last call, and
+  // Throws c10::Error with the core's message on this thread's last call, and
   // keeps the refusal, if it was one. Does nothing for CASTOR_OK.
   void Check(castor_status status);
-  // What is claimed and not released.
+  // The bytes that are claimed and not released.
   int64_t claimed_bytes() const {
     return claimed_bytes_.load(std::memory_order_relaxed);
   }
-  // Whether a call since the last call of this gave CASTOR_AGAIN.
+  // Returns true if a call gave CASTOR_AGAIN since this was last called.
   bool TakeAgain() { return again_.exchange(false); }
-  // The same of CASTOR_NOT_FINITE.
+  // Does the same for CASTOR_NOT_FINITE.
   bool TakeNotFinite() { return not_finite_.exchange(false); }
-  // The first refusal since the last call of this.
+  // Returns the first refusal since this was last called.
   std::optional<Refusal> TakeRefusal();
 
  private:
-  // Not after Close, and not in a process that was forked.
+  // Returns false after Close, and in a process that was forked.
   bool Counts() const { return run_ != nullptr && forks_ == ForksSinceStart(); }
 
   std::shared_mutex closing_;

@@ -41,7 +41,7 @@ void FindOwner(Header& header) {
   if (header.account == nullptr) header.nursery = making_in;
 }
 
-// Null where the system has no pages, or no more mappings.
+// Returns null where the system has no pages, or no more mappings.
 void* MapPages(size_t bytes) {
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -131,7 +131,7 @@ struct Found {
   }
 };
 
-// Whether it sets a tensor to itself, which changes nothing. The
+// Returns true if it sets a tensor to itself, which changes nothing. The
 // parametrizations of torch.nn.utils do so.
 bool SetsToItself(const Operator& op, const torch::jit::Stack& stack) {
   if (op.name != "aten::set_" || op.arguments.size() != 2) return false;
@@ -159,7 +159,8 @@ void OnOperator(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
     }
     if (!found.ids.empty()) {
       if (op.makes_views && found.all_aliased) {
-        // What it calls may copy, as contiguous and reshape do; that is seen.
+        // Operators that it calls may copy, as contiguous and reshape do; these
+        // are seen.
         handle.redispatchBoxed(rest, stack);
         return;
       }

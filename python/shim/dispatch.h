@@ -1,7 +1,7 @@
-// How the uses of parameters are seen: PyTorch's dispatcher hands every
-// operator that a listening thread calls, and that its autograd threads call,
-// to a fallback of ours, which asks for the parameters among its arguments and
-// then lets the operator go on. A whole nested call is one use.
+// Detects the uses of parameters: PyTorch's dispatcher hands every operator
+// that a listening thread calls, or its autograd threads call, to a fallback of
+// ours, which asks for the parameters among its arguments and then lets the
+// operator go on. A whole nested call is one use.
 //
 // An operator that only makes a view, or reads shapes alone, is no use: its
 // result has the parameter's storage, and the operator that reads it is the
@@ -16,12 +16,12 @@
 
 namespace castor::shim {
 
-// Switches listening on or off for the calling thread, and for what autograd
-// does on its behalf.
+// Switches listening on or off for the calling thread, and for autograd's work
+// on its behalf.
 void ListenToOperators(bool listen);
 
-// Whether the calling thread listens, or works for autograd on behalf of one
-// that does.
+// Returns true if the calling thread listens, or works for autograd on behalf
+// of one that does.
 bool WorksForListener();
 
 }  // namespace castor::shim

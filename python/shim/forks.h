@@ -4,9 +4,10 @@
 
 namespace castor::shim {
 
-// How many forks lie between the process that first called this and the one
-// that calls it now. What has threads works only where the number is the one
-// that it was made with: a forked process has the memory and no thread but one.
+// Returns how many forks lie between the process that first called this and the
+// one that calls it now. An object with threads works only while the number is
+// the one with which it was made: a forked process has the memory, but only one
+// thread.
 int ForksSinceStart();
 
 }  // namespace castor::shim

@@ -18,8 +18,8 @@ namespace castor::shim {
 // is freed. Whoever reads it until BringBack gets an error that says `why`.
 void PutAway(const at::Tensor& tensor, bool keep, const std::string& why);
 
-// Makes what PutAway put away readable. What was freed has memory again, whose
-// bytes are to be written.
+// Makes a tensor that PutAway put away readable. Where its memory was freed, it
+// has new memory, whose bytes are to be written.
 void BringBack(const at::Tensor& tensor);
 
 }  // namespace castor::shim

@@ -15,7 +15,8 @@ namespace castor::shim {
 // Errors are c10::Error.
 class Meeting {
  public:
-  // All ranks call it together. `port_is_stores`: as castor_open's.
+  // Joins the ranks, which all call it together. `port_is_stores`: as
+  // castor_open's.
   explicit Meeting(bool port_is_stores);
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -23,10 +24,10 @@ class Meeting {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
-  // The bytes of the tensor's storage, on the CPU, become rank `root`'s.
+  // Makes the bytes of the tensor's storage, on the CPU, those of rank `root`.
   void Broadcast(const std::string& what, int root, const at::Tensor& tensor);
-  // Waits for all ranks to end it, too; with `failure` the others' calls fail.
-  // Nothing else may be called afterwards, but this.
+  // Ends the meeting, and waits until all ranks do; with `failure` the others'
+  // calls fail. Afterwards only this may be called.
   void End(const std::optional<std::string>& failure);
 
  private:

@@ -45,7 +45,7 @@ struct ParameterSpec {
   double weight_decay;  // negative: the configuration's
 };
 
-// What castor_checkpoint has.
+// The fields of castor_checkpoint.
 struct Checkpoint {
   std::string path;
   std::optional<std::string> text;
@@ -62,8 +62,8 @@ class Session : public std::enable_shared_from_this<Session> {
                                        std::vector<ParameterSpec> parameters,
                                        bool port_is_stores,
                                        std::optional<castor_place> place);
-  // Why the calling thread's last Open had no room; empty where it failed for
-  // another reason.
+  // Returns why the calling thread's last Open had no room; empty where it
+  // failed for another reason.
   static std::optional<Refusal> TakeRefusalOfOpen();
   ~Session();
 
@@ -75,16 +75,17 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Begin(bool training);
   void Enter(castor_phase phase);
-  // Says what follows: of which kind its inputs are, and their sizes along all
+  // Announces inputs: of which kind they are, and their sizes along all
   // dimensions.
   void Announce(const std::string& inputs, const std::vector<int64_t>& extents);
   void Leave();
-  // Whether what is allocated while the session is entered counts; Enter says
-  // yes.
+  // Sets whether allocations count while the session is entered; Enter sets
+  // true.
   void Count(bool counts);
-  // Hands in all gradients that are left; after it no parameter has any.
+  // Hands in all remaining gradients; afterwards no parameter has any.
   void EndBackward();
-  // Negative: the learning rate of the configuration's schedule.
+  // Updates the parameters. A negative rate stands for that of the
+  // configuration's schedule.
   void Step(double learning_rate);
   void ExpectRate(double learning_rate);
   void SetDeviceMemory(const std::string& size);
@@ -93,19 +94,20 @@ class Session : public std::enable_shared_from_this<Session> {
   void EndEvaluation();
   // Puts everything back to the beginning of the step; drops gradients.
   void Abort();
-  // The parameters stay without values.
+  // Closes the run. The parameters are left without values.
   void Close();
 
-  // Between steps. A new fp32 tensor with the parameter's shape.
+  // Between steps: returns the values as a new fp32 tensor of the parameter's
+  // shape.
   at::Tensor Values(int64_t id);
-  // Between steps, of a parameter that is managed: other values, rank 0's.
-  // Optimizer states stay.
+  // Between steps: gives a managed parameter other values, rank 0's. Optimizer
+  // states stay.
   void SetValues(int64_t id, const at::Tensor& values);
-  // What every rank says to all.
+  // Returns every rank's `text`, on all ranks.
   std::vector<std::string> Exchange(const std::string& what,
                                     const std::string& text);
-  // See castor_client.h. The client's text is TakeCheckpoint's caller's to
-  // read.
+  // See castor_client.h. The client's text is for the caller of TakeCheckpoint
+  // to interpret.
   Checkpoint SaveCheckpoint(const std::string& directory,
                             const std::string& text, int64_t keep,
                             int64_t keep_aside, bool lock);
@@ -156,7 +158,7 @@ class Session : public std::enable_shared_from_this<Session> {
   at::Tensor TensorOf(int64_t id) const;
   // Points a managed storage elsewhere without calling its deleter.
   void Repoint(c10::StorageImpl* storage, void* address) const;
-  // Says whether what is allocated from now on counts as the device's.
+  // Sets whether allocations count as the device's from now on.
   void CountAllocations(bool count);
   // Throws if a parameter's tensor has other memory than ours.
   void CheckInPlace() const;
@@ -166,7 +168,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void VacateAll();
   void HandIn(int64_t id, const at::Tensor& tensor, bool last);
   int64_t Label(const std::string& op, int64_t id);
-  // A graph that saved the values of before must not be walked any more.
+  // Notes that a graph that saved the earlier values must not be walked any
+  // more.
   void ValuesChanged();
 
   castor_run* run_;  // null after Close

@@ -15,7 +15,7 @@
 
 namespace castor::shim {
 
-// Whoever reads the data from now on gets an error with this text.
+// Makes reading the data from now on an error with this text.
 inline void ForbidAccess(c10::StorageImpl& storage, std::string message) {
   storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
       std::move(message));

@@ -35,8 +35,8 @@ absl::Status Verify(const std::string& path) {
   return reader->VerifyAll();
 }
 
-// The path itself, or the nearest one above it of which something is there, be
-// it a link that leads nowhere.
+// Returns the path itself, or the nearest one above it at which there is
+// something, even if that is a link that leads nowhere.
 std::string NearestThere(std::string path) {
   std::error_code error;
   while (
@@ -160,7 +160,8 @@ absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const absl::Status status = Verify(entry->path);
     if (status.ok()) return std::move(*entry);
-    // What cannot be read now may be whole: nobody goes back behind it unasked.
+    // A checkpoint that cannot be read now may be whole: the run does not go
+    // back behind it unasked.
     if (!absl::IsDataLoss(status)) {
       return absl::Status(
           status.code(),
@@ -200,7 +201,8 @@ absl::Status CheckpointDir::Prune(int64_t keep, int64_t known_valid_step,
       break;
     }
   }
-  // A disk that refuses every read shows no valid file: then nothing goes.
+  // A disk that refuses every read shows no valid file: then nothing is
+  // removed.
   if (newest_valid == entries.size()) return absl::OkStatus();
   absl::Status removed;
   for (size_t i = 0; i < num_old; ++i) {

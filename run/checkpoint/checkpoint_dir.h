@@ -1,9 +1,9 @@
 // A run's checkpoints: step-00000100.castor in one directory, each a file of
 // one rank or a directory of several (checkpoint_parts.h).
 //
-// What makes "the newest" safe to resume from: a checkpoint takes its name only
-// when it is whole, FindLatest trusts no name but reads every byte, and Prune
-// never removes the newest one that FindLatest would give.
+// It is safe to resume from "the newest": a checkpoint takes its name only when
+// it is whole, FindLatest trusts no name but reads every byte, and Prune never
+// removes the newest one that FindLatest would give.
 #ifndef CASTOR_RUN_CHECKPOINT_CHECKPOINT_DIR_H_
 #define CASTOR_RUN_CHECKPOINT_CHECKPOINT_DIR_H_
 
@@ -29,8 +29,8 @@ std::string CheckpointName(int64_t step);
 // The step of a name that CheckpointName gives; -1 for any other name.
 int64_t StepOfCheckpointName(absl::string_view name);
 
-// Whether `path` is a checkpoint, or was to be one, and not a directory of
-// several: by its name, and by what lies in it.
+// Returns whether `path` is a checkpoint, or was to be one, and not a directory
+// of several. Its name and what lies in it tell.
 bool IsCheckpoint(const std::string& path);
 
 // Bytes that a disk must have free for `saves` more checkpoints of `size_bytes`
@@ -52,7 +52,7 @@ class CheckpointDir {
   // to it that files can be made in it. Returns those that were made, the
   // topmost first.
   absl::StatusOr<std::vector<std::string>> Make() const;
-  // Whether Make would succeed, as far as that can be known without making
+  // Checks that Make would succeed, as far as that can be known without making
   // anything. InvalidArgument, PermissionDenied: it would not.
   absl::Status CheckCanBeMade() const;
 
@@ -77,11 +77,12 @@ class CheckpointDir {
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1,
                      int64_t spared_step = -1) const;
 
-  // What keeps the disk from taking `saves` more checkpoints of `size_bytes`
-  // each when Prune leaves the newest `keep` of them and of those that are
-  // there up to step `last_step`: it has to take keep + 1 in all, if there will
-  // be so many. "" if it has the room. The directory may still have to be made.
-  // Others may use the disk meanwhile. Fails where the disk cannot be asked.
+  // Says what keeps the disk from taking `saves` more checkpoints of
+  // `size_bytes` each when Prune leaves the newest `keep` of them and of those
+  // that are there up to step `last_step`: it has to take keep + 1 in all, if
+  // there will be so many. "" if it has the room. The directory may still have
+  // to be made. Others may use the disk meanwhile. Fails where the disk cannot
+  // be asked.
   absl::StatusOr<std::string> MissingRoom(int64_t size_bytes, int64_t saves,
                                           int64_t keep,
                                           int64_t last_step) const;

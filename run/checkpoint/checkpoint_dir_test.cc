@@ -113,7 +113,7 @@ TEST_F(CheckpointDirTest, SkipsDamagedFilesAndSaysWhy) {
   EXPECT_THAT(skipped[1], HasSubstr("checksum"));
 }
 
-// Nobody knows whether it is damaged, and it may be what was just trained.
+// It is unknown whether it is damaged, and it may hold the latest steps.
 TEST_F(CheckpointDirTest, DoesNotSkipWhatCannotBeRead) {
   for (const int world_size : {1, 2}) {
     Write({1, 2}, world_size);
@@ -170,7 +170,8 @@ TEST_F(CheckpointDirTest, PruneNeverRemovesTheNewestValidOne) {
   EXPECT_THAT(Steps(), ElementsAre(3, 5)) << "nothing valid: nothing removed";
 }
 
-// Whatever has a later step's name: it was not there when the run began.
+// The checkpoint that was just saved stays, whatever has a later step's name:
+// it was not there when the run began.
 TEST_F(CheckpointDirTest, PruneNeverRemovesWhatWasJustSaved) {
   Write({2, 4, 6, 8, 10});
   ASSERT_TRUE(dir_.Prune(2, 4).ok());
@@ -211,8 +212,9 @@ TEST(RoomForSaves, IsForThoseKeptAndOneMore) {
   EXPECT_EQ(RoomForSaves({}, 10, 2, 2), 20);
   EXPECT_EQ(RoomForSaves({}, 10, 0, 2), 0);
   EXPECT_EQ(RoomForSaves({}, 10, 100, 1), 20);
-  // What is there and will be pruned makes room: for the first save none yet,
-  // then one of 4, then one of 16, which is more than a new one takes.
+  // Checkpoints that are there and will be pruned make room: for the first save
+  // none yet, then one of 4, then one of 16, which is more than a new one
+  // takes.
   EXPECT_EQ(RoomForSaves({10, 10}, 10, 100, 2), 10);
   EXPECT_EQ(RoomForSaves({4, 16}, 10, 100, 2), 16);
   EXPECT_EQ(RoomForSaves({4, 16}, 10, 1, 2), 10);
@@ -290,8 +292,8 @@ TEST_F(CheckpointDirTest, TellsACheckpointFromADirectoryOfThem) {
   }
   EXPECT_FALSE(IsCheckpoint(dir_.directory()));
   EXPECT_FALSE(IsCheckpoint(dir_.directory() + "/"));
-  // What is in a file tells, whatever its name is; what a directory was to be
-  // tells, too.
+  // A file's contents tell, whatever its name is; so does the name of a
+  // directory that was to be a checkpoint.
   std::filesystem::rename(dir_.PathOf(1), dir_.directory() + "/best");
   EXPECT_TRUE(IsCheckpoint(dir_.directory() + "/best"));
   std::filesystem::create_directory(dir_.PathOf(3));
@@ -299,8 +301,8 @@ TEST_F(CheckpointDirTest, TellsACheckpointFromADirectoryOfThem) {
 }
 
 // A child writes checkpoints in a loop and prunes, and is killed somewhere in
-// it. What it said was saved must be there, whole, and nothing else but
-// temporaries.
+// it. The checkpoints that it reported as saved must be there, whole, and
+// nothing else but temporaries.
 TEST_F(CheckpointDirTest, SurvivesKillAtRandomMoments) {
   constexpr int kMinRounds = 40;
   const uint32_t seed = 20240117;

@@ -79,7 +79,7 @@ constexpr int64_t StoredBytes(StateFormat format, int64_t elements,
          (rest > 0 ? BlockBytes(format, rest) + kChecksumBytes : 0);
 }
 
-// Whether a piece that begins there can be cut into such blocks.
+// Returns whether a piece that begins there can be cut into such blocks.
 constexpr bool CanHave(StateFormat format, int64_t begin,
                        int64_t block_elements) {
   return !IsEightBits(format) ||
@@ -94,8 +94,8 @@ constexpr int KindOf(uint8_t byte) { return byte & 15; }
 constexpr int FormatOf(uint8_t byte) { return byte >> 4; }
 inline constexpr int kNumFormats = kNumStateFormats;
 
-// Whether a tensor of `total` elements has [begin, begin + elements), and that
-// is worth a piece.
+// Returns whether a tensor of `total` elements has [begin, begin + elements),
+// and whether that is worth a piece.
 constexpr bool IsRange(int64_t begin, int64_t elements, int64_t total) {
   return total >= 0 && total <= kMaxElements && elements >= 0 &&
          elements <= total && begin >= 0 && begin <= total - elements &&

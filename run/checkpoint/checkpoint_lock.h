@@ -27,7 +27,8 @@ class CheckpointLock {
       const std::string& directory, absl::string_view run_id,
       LockWait wait = {});
 
-  // Whether, as this machine sees it, the run `run_id` has the directory.
+  // Returns true if, as this machine sees it, the run `run_id` has the
+  // directory.
   static bool IsOf(const std::string& directory, absl::string_view run_id);
 
   // The run turned out to be the one that it goes on with.

@@ -37,7 +37,7 @@ namespace {
 
 enum Outcome { kFoundTheNewest, kSaysThatMemoryIsShort, kGoesBack, kOther };
 
-// What leaves it ends the process, as it ends castor.
+// An exception that leaves it ends the process, as it ends castor.
 Outcome Find(const CheckpointDir& dir) noexcept {
   std::vector<std::string> skipped;
   const auto latest = dir.FindLatest(&skipped);

@@ -40,7 +40,7 @@ absl::Status Lacks(const char* key) {
 absl::StatusOr<int64_t> IntegerOf(const Json& json, const char* key,
                                   int64_t least, int64_t most) {
   const auto found = json.find(key);
-  // What a 64-bit unsigned holds beyond int64_t is not in any range of ours.
+  // An unsigned number beyond int64_t is in no range here.
   if (found == json.end() || !found->is_number_integer() ||
       (found->is_number_unsigned() &&
        found->get<uint64_t>() > static_cast<uint64_t>(most)) ||
@@ -128,7 +128,7 @@ absl::StatusOr<CheckpointMarker> ParseMarker(absl::string_view text) {
     const Json& part = (*parts)[rank];
     if (!part.is_object()) return Lacks("parts");
     CASTOR_ASSIGN_OR_RETURN(const std::string name, TextOf(part, "name"));
-    // No other name: it is not this file that says what is opened.
+    // No other name is accepted: this file must not say what is opened.
     if (name != PartName(rank, world_size)) {
       return absl::InvalidArgumentError(
           absl::StrCat("it names ", QuotedForMessage(name), " as the part ",

@@ -1,11 +1,12 @@
-// What lies in a checkpoint: tensors, or pieces of them. Their values are fp32
-// to whoever reads or writes them. States that a run keeps in fewer bits are
+// A checkpoint holds tensors, or pieces of them. Their values are fp32 to
+// whoever reads or writes them. States that a run keeps in fewer bits are
 // stored in as many (base/state_format.h).
 //
-// A tensor is a parameter (its *kind* is StatePart::kMaster) or a state that
-// the optimizer keeps of it, by the number of its slot
-// (memory/plan/layout/state_layout.h). A file does not say what its states
-// mean: the run's configuration in its metadata names the optimizer.
+// A tensor is a parameter (its *kind* is StatePart::kMaster), a state that the
+// optimizer keeps of it, by the number of its slot, or what it keeps of its
+// rows and columns, StatePart::kMargins (memory/plan/layout/state_layout.h). A
+// file does not say what its states mean: the run's configuration in its
+// metadata names the optimizer.
 #ifndef CASTOR_RUN_CHECKPOINT_CHECKPOINT_PIECE_H_
 #define CASTOR_RUN_CHECKPOINT_CHECKPOINT_PIECE_H_
 

@@ -109,8 +109,8 @@ absl::Status CheckpointReader::Assemble() {
     CASTOR_RETURN_IF_ERROR(AssembleTensor(tensors_[i], places_[i]));
   }
   if (files_.size() == 1) return absl::OkStatus();
-  // They are put into the order in which one rank writes them, whichever part
-  // had one first.
+  // Tensors are put into the order in which one rank writes them, whichever
+  // part had one first.
   std::vector<int64_t> order(tensors_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

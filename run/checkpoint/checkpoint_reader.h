@@ -1,11 +1,11 @@
 // A checkpoint, read as whole tensors, whether it is one file or a directory of
 // several ranks' parts.
 //
-// What Open accepts: files that CheckpointFile accepts; of one rank whole
-// tensors only; of several every part that the marker names, each that of the
-// save and unchanged since, whose pieces make up each tensor without gap or
-// overlap. Only headers and indexes are read then; of the data, later, the
-// blocks that are asked for.
+// Open accepts files that CheckpointFile accepts: of one rank whole tensors
+// only; of several every part that the marker names, each that of the save and
+// unchanged since, whose pieces make up each tensor without gap or overlap.
+// Only headers and indexes are read then; of the data, later, the blocks that
+// are asked for.
 #ifndef CASTOR_RUN_CHECKPOINT_CHECKPOINT_READER_H_
 #define CASTOR_RUN_CHECKPOINT_CHECKPOINT_READER_H_
 

@@ -25,7 +25,7 @@
 
 namespace castor {
 
-// What a user is to know, a line each.
+// Messages for the user, a line each.
 struct DirectoryNotes {
   std::vector<std::string> changes;   // what moved aside or was removed
   std::vector<std::string> problems;  // what could not be removed, and stays

@@ -46,8 +46,8 @@ Settings ClientSettingsOf(const Config& config, int64_t world_size) {
 
 Settings SettingsOf(const Config& config, absl::string_view data) {
   Config own = config;
-  // Values from elsewhere are its initial ones only, and in a checkpoint no
-  // more than any others.
+  // Values from a directory are only the initial ones; in a checkpoint they are
+  // like any others.
   own.model = own.model.WithoutDirectory();
   nlohmann::json json = nlohmann::json::parse(ConfigToJson(own));
   LeaveOut(config, &json);

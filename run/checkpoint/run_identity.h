@@ -17,19 +17,19 @@ struct RunIdentity {
   // 128 random bits in hexadecimal, drawn when the run began; "" in checkpoints
   // from before there were identities.
   std::string id;
-  // What was read at data.train: its size and a checksum.
+  // The size and a checksum of the files that were read at data.train.
   std::string data;
 };
 
-// What of a run determines its bits. What is new in a configuration belongs to
-// it until it is left out here.
+// The settings of a run that determine its bits. A new key of the configuration
+// belongs to them until it is left out here.
 Settings SettingsOf(const Config& config, absl::string_view data);
 
 // The same for a client (ParseClientConfig), whose model and data are its own:
 // what `config` says beside these, and how many micro batches make a step on
 // all ranks together.
 Settings ClientSettingsOf(const Config& config, int64_t world_size);
-// What a run of castor train and a client's can be compared in.
+// The settings in which a run of castor train and a client's can be compared.
 Settings CommonSettingsOf(const Config& config);
 
 // SHA-256, in hexadecimal: equal for equal settings only.

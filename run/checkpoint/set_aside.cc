@@ -24,10 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Lies in the directories that MoveLaterAside made.
+// A file of this name lies in the directories that MoveLaterAside made.
 constexpr char kMark[] = "castor.aside";
 
-// The directory's name without the slashes at its end.
+// Returns the directory's name without the slashes at its end.
 std::string BaseOf(const CheckpointDir& directory) {
   const fs::path path = fs::path(directory.directory()).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).string();
@@ -37,7 +37,8 @@ std::string MarkOf(const std::string& directory) {
   return absl::StrCat(directory, "/", kMark);
 }
 
-// The N of all that is called BASE.N, whatever it is, in ascending order.
+// Returns the N of everything that is called BASE.N, of any kind, in ascending
+// order.
 absl::StatusOr<std::vector<int64_t>> NumbersBeside(const std::string& base) {
   CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           ListDirectory(ParentDirectory(base)));
@@ -71,14 +72,14 @@ int64_t BytesOf(const std::vector<CheckpointEntry>& entries) {
   return bytes;
 }
 
-// The mark goes last: what a kill leaves is removed the next time.
+// Removes the mark last: what a kill leaves is removed the next time.
 absl::Status Remove(const std::string& path,
                     const std::vector<CheckpointEntry>& entries) {
   for (const CheckpointEntry& entry : entries) {
     CASTOR_RETURN_IF_ERROR(RemoveEntry(entry.path));
   }
   CASTOR_RETURN_IF_ERROR(RemoveEntry(MarkOf(path)));
-  // A directory with something else in it stays, with that.
+  // A directory with other things in it stays, with those.
   if (rmdir(path.c_str()) == 0 || errno == ENOTEMPTY || errno == EEXIST) {
     return absl::OkStatus();
   }
@@ -97,7 +98,8 @@ absl::StatusOr<AsideDirectory> MoveLaterAside(const CheckpointDir& directory,
   const std::string base = BaseOf(directory);
   CASTOR_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers,
                           NumbersBeside(base));
-  // Never a number that was taken, so that the order is that of time.
+  // A number that was taken is never used again, so that the order is that of
+  // time.
   aside.path =
       absl::StrCat(base, ".", numbers.empty() ? 1 : numbers.back() + 1);
   aside.bytes = BytesOf(later);

@@ -46,7 +46,7 @@ TEST_F(SetAsideTest, MovesLaterStepsAndSaysHowMuchTheyAre) {
   const auto aside = MoveLaterAside(dir_, 1);
   ASSERT_TRUE(aside.ok()) << aside.status();
   EXPECT_EQ(aside->path, Path("run.1"));
-  // Two of 5000 floats each, and what a file has beside them.
+  // Two of 5000 floats each, and the file's other bytes.
   EXPECT_GE(aside->bytes, 2 * kElements * 4);
   EXPECT_LE(aside->bytes, 2 * kElements * 4 + (1 << 14));
   const auto moved = CheckpointDir(aside->path).List();
@@ -57,7 +57,7 @@ TEST_F(SetAsideTest, MovesLaterStepsAndSaysHowMuchTheyAre) {
   EXPECT_EQ(none->path, "");
 }
 
-// Else what moved last would be taken for the oldest.
+// Else the directory that moved last would be taken for the oldest.
 TEST_F(SetAsideTest, TakesNoNumberASecondTime) {
   for (int i = 0; i < 2; ++i) {
     Save(1);
@@ -66,7 +66,7 @@ TEST_F(SetAsideTest, TakesNoNumberASecondTime) {
   fs::remove_all(Path("run.1"));
   Save(1);
   EXPECT_EQ(MoveLaterAside(dir_, -1)->path, Path("run.3"));
-  // Whatever it is that has the number.
+  // Any file that has a number counts.
   WriteFile(Path("run.7"), "");
   Save(1);
   EXPECT_EQ(MoveLaterAside(dir_, -1)->path, Path("run.8"));

@@ -34,7 +34,8 @@
 
 namespace castor {
 
-// What a run does that cannot write a checkpoint, at a second attempt either.
+// Says how a run goes on when a checkpoint could not be written, at a second
+// attempt either.
 enum class OnSaveError : uint8_t {
   kStop,      // goes on, but ends when three in a row could not be written
   kContinue,  // goes on
@@ -43,16 +44,17 @@ enum class OnSaveError : uint8_t {
 // When a run evaluates, and whether it does.
 enum class EvalStrategy : uint8_t { kNo, kSteps, kEpoch };
 
-// What of an evaluation says how good a model is: less is better, of kAccuracy
-// more.
+// The number of an evaluation that says how good a model is: less is better, of
+// kAccuracy more.
 enum class BestMetric : uint8_t { kLoss, kPerplexity, kAccuracy };
 // Its name in configurations.
 absl::string_view MetricName(BestMetric metric);
 
-// What a run does after a step that was undone: see Config::on_nonfinite.
+// Says how a run goes on after a step that was undone: see
+// Config::on_nonfinite.
 enum class OnNonFinite : uint8_t { kError, kSkip };
 
-// What becomes of a parameter in a step in which it has no gradient: see
+// Says how a parameter is updated in a step in which it has no gradient: see
 // Config::missing_gradients.
 enum class MissingGradients : uint8_t { kSkip, kZero };
 
@@ -64,15 +66,15 @@ struct CheckpointConfig {
   std::string dir;
   int64_t save_interval = 0;  // steps; 0: at the end only
   int64_t keep = 2;           // the newest ones; older ones are removed
-  // Whether each step whose evaluation is the best so far is saved, stays
-  // beside those, and is what the run ends with. Hugging Face's
+  // If true, each step whose evaluation is the best so far is saved, its
+  // checkpoint stays beside those, and the run ends with it. Hugging Face's
   // load_best_model_at_end, with metric_for_best_model.
   bool load_best = false;
   BestMetric best_metric = BestMetric::kLoss;
   // "stop" or "continue". A run whose last checkpoint cannot be written has
   // failed either way.
   OnSaveError on_error = OnSaveError::kStop;
-  // Whether the run locks the directory, so that no other saves into it. Where
+  // If true, the run locks the directory, so that no other saves into it. Where
   // the file system has no locks, false says that the user sees to it.
   bool lock = true;
   // How many of the directories into which earlier runs' checkpoints were moved
@@ -108,7 +110,7 @@ struct OptimizerConfig {
   // optimizer.params. "max_grad_norm", which DeepSpeed has there, is another
   // name of gradient_clipping: where both are given, they must be equal.
   double lr = kDefaultRate;  // absent for model.pretrained: kDefaultTunedRate
-  // Whether it was absent: a note says then what it came to.
+  // True if it was absent: a note says then what it came to.
   bool lr_is_default = false;
   double weight_decay = 0.01;  // absent: the row's
   // Patterns of names (name_pattern.h) of parameters that do not decay.
@@ -152,8 +154,8 @@ struct DeviceConfig {
   // Each direction of the emulated bus, in 1e9 bytes per second. 0 or absent:
   // as fast as memory is.
   double bus_gbps = 0;
-  // What the emulated card of each rank has in all, in bytes. 0 or absent: as
-  // much as the machine.
+  // All memory of each rank's emulated card, in bytes. 0 or absent: as much as
+  // the machine has.
   int64_t memory = 0;
   // The folder of these cards' users (device/host/emulated_card.h): that of a
   // machine's rank n is its folder n. "" or absent: there are no others.
@@ -205,8 +207,8 @@ struct NetworkConfig {
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
-// What whoever reads a configuration tells of it, a line each. No two
-// configurations differ in it.
+// Messages about a configuration from whoever reads it, a line each. No two
+// configurations differ in them.
 struct ConfigNotes {
   std::vector<std::string> lines;
 
@@ -241,11 +243,11 @@ struct Config {
   int64_t train_micro_batch_size_per_gpu = 0;
   int64_t gradient_accumulation_steps = 0;
   double gradient_clipping = 0;  // largest global norm; 0: none
-  // What becomes of a step with a gradient that is not finite, where updates
-  // wait for all gradients: with gradient_clipping, or `on_nonfinite_undo`,
-  // which has them wait. Such a step is undone; then the run ends ("error"), or
-  // goes on ("skip") until max_skipped_steps in a row were so. fp16 has a rule
-  // of its own, the loss scale's.
+  // Says how the run goes on after a step with a gradient that is not finite,
+  // where updates wait for all gradients: with gradient_clipping, or
+  // `on_nonfinite_undo`, which has them wait. Such a step is undone; then the
+  // run ends ("error"), or goes on ("skip") until max_skipped_steps in a row
+  // were so. fp16 has a rule of its own, the loss scale's.
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   int64_t max_skipped_steps = 20;
   bool on_nonfinite_undo = false;
@@ -273,7 +275,7 @@ struct Config {
   }
   int64_t data_seed() const { return data.seed.value_or(seed); }
   bool evaluates() const { return eval_strategy != EvalStrategy::kNo; }
-  // Whether a step with a gradient that is not finite is undone.
+  // Returns whether a step with a gradient that is not finite is undone.
   bool undoes_nonfinite() const {
     return fp16.enabled || gradient_clipping > 0 || on_nonfinite_undo;
   }

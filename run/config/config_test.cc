@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The least that is a config.
+// The smallest configuration.
 constexpr char kMinimal[] = R"({
   "model": {"n_layer": 2, "n_positions": 16},
   "data": {"train": "a.txt"}, "steps": 3, "train_batch_size": 4})";
@@ -225,7 +225,7 @@ TEST(Config, KnowsWhatOtherTrainersCallItsKeys) {
 }
 
 TEST(Config, SaysAllThatIsWrong) {
-  // What the keys of two sections make wrong together is said of them alone.
+  // An error that keys of two sections make together names these keys alone.
   EXPECT_EQ(Error({"train_batch_size=7", "gradient_accumulation_steps=2",
                    "data.sequence_length=17", "eval_interval=5"}),
             "--set train_batch_size=7, --set gradient_accumulation_steps=2: "
@@ -338,7 +338,7 @@ TEST(Config, BytesAreNoDirectory) {
   EXPECT_EQ(Parse(kMinimal, {"data.tokenizer=./bytes"})->data.tokenizer,
             "/base/bytes");
   EXPECT_EQ(Parse(kMinimal, {"data.tokenizer=null"})->data.tokenizer, "");
-  // A file of tokens may train what text validates.
+  // A file of tokens may train a model that text validates.
   EXPECT_TRUE(Parse(kMinimal, {"data.tokenizer=t", "data.train=a.bin",
                                "data.validation=v.txt"})
                   .ok());
@@ -544,7 +544,7 @@ TEST(LoadConfig, PutsCheckpointsBesideTheFile) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_FALSE(config->checkpoint.wanted);
   EXPECT_EQ(config->checkpoint.dir, "");
-  // And what is said later on the command line counts.
+  // The later setting on the command line counts.
   config = LoadConfig(TestModels(), path,
                       {"checkpoint=false", "checkpoint.dir=out"});
   ASSERT_TRUE(config.ok()) << config.status();

@@ -12,7 +12,8 @@
 namespace castor {
 namespace {
 
-// Whether `text` begins with a name, as languages have them, and `follows`.
+// Returns true if `text` begins with a name, as languages have them, and then
+// `follows`.
 bool IsNameBefore(absl::string_view text, absl::string_view follows) {
   const auto end =
       std::find_if_not(text.begin(), text.end(), [](unsigned char c) {

@@ -99,7 +99,7 @@ std::string Dump(const Ordered& json) {
   return json.dump(2, ' ', false, Ordered::error_handler_t::replace);
 }
 
-// What every training run has, whoever has the model.
+// Adds the keys of every training run, whoever has the model.
 void AddTraining(const Config& config, Ordered* out) {
   Ordered& json = *out;
   json["gradient_accumulation_steps"] = config.gradient_accumulation_steps;

@@ -17,8 +17,8 @@ using config_names::kDevices;
 
 constexpr int64_t kMaxThreads = 4096;
 
-// One of the policies that a configuration may name. Who has read of another
-// one is told why it is not among them.
+// Reads one of the policies that a configuration may name. A user who names
+// another one is told why it is not among them.
 void ReadPolicy(JsonReader& reader, absl::string_view key,
                 const PlacementPolicy** out) {
   std::vector<absl::string_view> names;

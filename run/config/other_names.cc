@@ -11,13 +11,13 @@
 namespace castor {
 namespace {
 
-// Whether Castor has a key of the name, too.
+// Returns true if Castor has a key of the name, too.
 bool IsOurs(absl::string_view path, absl::string_view ours) {
   return path == ours || absl::StartsWith(ours, absl::StrCat(path, "."));
 }
 
-// Whether a reader of Castor's configuration can meet the path: a key in an
-// object that Castor does not have is not looked at.
+// Returns true if a reader of Castor's configuration can meet the path: a key
+// in an object that Castor does not have is not looked at.
 bool CanBeMet(absl::string_view path) {
   const size_t dot = path.find('.');
   if (dot == absl::string_view::npos) return true;

@@ -1,7 +1,7 @@
-// What the configurations of other trainers (those of transformers and TRL,
-// DeepSpeed, Colossal-AI, FlagAI, Axolotl, LLaMA-Factory, PyTorch's recipes)
-// call what Castor's have under another name, and what of theirs means nothing
-// here, for the messages about unknown keys.
+// Two tables for the messages about unknown keys: the names that other
+// trainers' configurations (those of transformers and TRL, DeepSpeed,
+// Colossal-AI, FlagAI, Axolotl, LLaMA-Factory, PyTorch's recipes) have for
+// Castor's keys, and their keys that mean nothing here.
 #ifndef CASTOR_RUN_CONFIG_OTHER_NAMES_H_
 #define CASTOR_RUN_CONFIG_OTHER_NAMES_H_
 

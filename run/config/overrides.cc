@@ -11,8 +11,8 @@
 namespace castor {
 namespace {
 
-// Where the value goes at which `path` leads; null, with the reason in *why,
-// where it leads nowhere.
+// Returns the place of the value to which `path` leads; null, with the reason
+// in *why, where it leads nowhere.
 Json* FindPlace(const std::vector<std::string>& path, Json* document,
                 std::string* why) {
   Json* place = document;

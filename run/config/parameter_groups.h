@@ -20,15 +20,15 @@ void ReadParameterGroups(JsonReader& reader, OptimizerConfig* optimizer);
 // As ReadParameterGroups reads them.
 OrderedJson ParameterGroupsJson(const std::vector<ParameterGroup>& groups);
 
-// What one parameter is updated with.
+// The numbers by which one parameter's update differs from another's.
 struct UpdateNumbers {
   double weight_decay = 0;
   double lr_factor = 1;  // of each step's learning rate
 };
 
-// What `optimizer` says of the parameter of this name: the first group that has
-// it, and optimizer.params where that says nothing. What matches no_decay does
-// not decay, in a group or not.
+// Returns the numbers of the parameter of this name: those of the first group
+// that has it, and of optimizer.params where the group says nothing. A
+// parameter that matches no_decay does not decay, in a group or not.
 UpdateNumbers NumbersOf(const OptimizerConfig& optimizer,
                         absl::string_view name);
 

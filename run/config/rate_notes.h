@@ -1,4 +1,4 @@
-// What a user may not have meant by a configuration's learning rate.
+// Notes on learning rates that a user may not have meant.
 #ifndef CASTOR_RUN_CONFIG_RATE_NOTES_H_
 #define CASTOR_RUN_CONFIG_RATE_NOTES_H_
 

@@ -42,7 +42,8 @@ struct StateFormats {
   friend bool operator==(const StateFormats&, const StateFormats&) = default;
 };
 
-// What is not fp32: "split masters and moments in int8"; "" if all is.
+// Names the formats that are not fp32: "split masters and moments in int8"; ""
+// if all are.
 inline std::string Describe(const StateFormats& formats) {
   std::string text;
   if (formats.master != MasterFormat::kFloat32) {
@@ -55,8 +56,8 @@ inline std::string Describe(const StateFormats& formats) {
   return text;
 }
 
-// What a configuration with formats `from` sets to have `to`, as keys with
-// their paths, and values: first the master.
+// Returns the keys, with their paths, and values that a configuration with
+// formats `from` sets to have `to`: first the master.
 inline std::vector<std::pair<absl::string_view, absl::string_view>>
 ChangedFormats(const StateFormats& from, const StateFormats& to) {
   std::vector<std::pair<absl::string_view, absl::string_view>> changed;

@@ -1,5 +1,5 @@
-// The norm of a step's gradients, over chunks, sides and ranks: what updates
-// are scaled by, or skipped for.
+// The norm of a step's gradients, over chunks, sides and ranks, by which
+// updates are scaled or skipped.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -57,8 +57,8 @@ absl::Status NotFiniteStatus(int64_t step, absl::string_view parameter,
       "other settings"));
 }
 
-// An ExactSum is a row of integers, whose sums over ranks are exact too. Its
-// last is a label, of which all want the greatest.
+// An ExactSum is a row of integers, whose sums over ranks are exact too. The
+// last one is a label, of which all ranks take the greatest.
 absl::Status ChunkOptimizer::AddNormOverRanks(int64_t tag) {
   static_assert(sizeof(kernels::ExactSum) % sizeof(int64_t) == 0);
   static_assert(offsetof(kernels::ExactSum, invalid_label) ==

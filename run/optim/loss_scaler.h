@@ -37,7 +37,7 @@ struct LossScaleOptions {
   double minimum = 1;
 };
 
-// What a resumed run must know to go on as if it had not been interrupted.
+// The state with which a resumed run goes on as if it had not been interrupted.
 struct LossScaleState {
   double scale = 1;
   int64_t good_steps = 0;  // in a row, since the last overflow

@@ -38,7 +38,7 @@ struct ScheduleKey {
     kNothing,   // the formula does without
     kRequired,
   };
-  // What else than the formula makes use of it.
+  // The part that it plays beside the formula.
   enum class Role : uint8_t {
     kNone,
     kWarmup,  // steps of the warm-up
@@ -58,14 +58,14 @@ struct ScheduleKey {
 // A schedule that configurations may name: a row of the table.
 struct ScheduleRow {
   absl::string_view name;  // "scheduler.type"
-  // Whether it is Hugging Face's, so that "lr_scheduler_type" may name it.
+  // True if it is Hugging Face's, so that "lr_scheduler_type" may name it.
   bool hugging_face = false;
   absl::Span<const ScheduleKey> keys = {};
   // The rate at i in [0, N]. `lr` is optimizer.params.lr.
   double (*rate)(const Schedule& schedule, double lr, double i) = nullptr;
-  // What is wrong with the values together, with the key first; "" if nothing.
-  // Values that follow from the run's steps may still be missing. `lr` is
-  // optimizer.params.lr.
+  // Says what is wrong with the values together, with the key first; "" if
+  // nothing. Values that follow from the run's steps may still be missing. `lr`
+  // is optimizer.params.lr.
   std::string (*check)(const Schedule& schedule, double lr) = nullptr;
 };
 

@@ -159,7 +159,7 @@ TEST(Schedule, WaitsForTheStepsOfTheRun) {
   EXPECT_EQ(s.Params().dump(),
             R"({"warmup_num_steps":3,"num_cycles":0.5,"total_num_steps":10})");
   EXPECT_EQ(s, Make("cosine", {{"warmup_num_steps", 3}}, kRate, 10));
-  // What is given stays, and the warm-up is a share of it.
+  // Steps that are given stay, and the warm-up is a share of them.
   s = Make("linear", {{"warmup_ratio", 0.25}, {"total_num_steps", 40}});
   EXPECT_EQ(s.unresolved(), "");
   EXPECT_EQ(s.warmup_steps(), 10);

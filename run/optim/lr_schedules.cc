@@ -182,7 +182,8 @@ std::string CheckPolynomial(const Schedule& s, double lr) {
 
 constexpr absl::string_view kCurves[] = {"linear", "cosine", "1-sqrt"};
 
-// How far the curve of warmup_stable_decay's warm-up has risen at x in [0, 1].
+// Returns how far the curve of warmup_stable_decay's warm-up has risen at x in
+// [0, 1].
 double RisenBy(double curve, double x) {
   if (curve == 0) return x;
   if (curve == 1) return (1 - std::cos(std::numbers::pi * x)) / 2;

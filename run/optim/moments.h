@@ -1,4 +1,4 @@
-// What optimizers have in common that keep two moments of each parameter's
+// The common part of optimizers that keep two moments of each parameter's
 // gradients, as Adam does: options, state slots and hyperparameters.
 #ifndef CASTOR_RUN_OPTIM_MOMENTS_H_
 #define CASTOR_RUN_OPTIM_MOMENTS_H_

@@ -1,6 +1,6 @@
-// What becomes of a run whose steps are skipped since a gradient is not finite,
-// whoever issues its operators: in fp16 the loss's scale sinks, otherwise so
-// many in a row end the run.
+// The rule for steps that are skipped since a gradient is not finite, whoever
+// issues the run's operators: in fp16 the loss's scale sinks, otherwise so many
+// in a row end the run.
 #ifndef CASTOR_RUN_OPTIM_SKIP_RULE_H_
 #define CASTOR_RUN_OPTIM_SKIP_RULE_H_
 
@@ -23,8 +23,8 @@ class SkipRule {
   }
 
   bool scales() const { return scaler_.has_value(); }
-  // What losses are multiplied by, so that their gradients are that many times
-  // as large; 1 without a scale.
+  // The factor of losses, which makes their gradients that many times as large;
+  // 1 without a scale.
   double loss_scale() const { return scales() ? scaler_->scale() : 1; }
   std::optional<LossScaleState> scale_state() const {
     return scales() ? std::optional(scaler_->state()) : std::nullopt;

@@ -1,4 +1,4 @@
-// What optimizers have in common whose kernels take states in several formats
+// The common part of optimizers whose kernels take states in several formats
 // (kernels/state_update/state_update.h).
 #ifndef CASTOR_RUN_OPTIM_STATE_UPDATE_H_
 #define CASTOR_RUN_OPTIM_STATE_UPDATE_H_

@@ -60,8 +60,8 @@ absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
       });
 }
 
-// It is told as a part of the clipping: the update's time is what it took
-// ahead.
+// Its work is recorded as a part of the clipping: the update's time is that of
+// its run ahead.
 absl::Status ChunkOptimizer::Commit(ChunkId chunk, Moment moment) {
   const WorkTag tag = {.kind = WorkKind::kClip,
                        .step = tag_step_,

@@ -75,7 +75,7 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
 
 namespace {
 
-// What becomes of blocks' activations, where not all simply keep them.
+// Says what becomes of blocks' activations, where not all simply keep them.
 std::string FormatBlocks(const BlockCount& count) {
   const int64_t remade = count.blocks - count.kept - count.offloaded;
   if (count.offloaded + remade == 0) return "";

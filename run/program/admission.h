@@ -1,5 +1,5 @@
-// Whether a run fits, before its first step: the memory plan that a user sees,
-// or the refusal and the smallest change that would help.
+// Decides before its first step whether a run fits: makes the memory plan that
+// a user sees, or the refusal and the smallest change that would help.
 #ifndef CASTOR_RUN_PROGRAM_ADMISSION_H_
 #define CASTOR_RUN_PROGRAM_ADMISSION_H_
 
@@ -37,7 +37,7 @@ struct AdmissionReport {
   int world_size = 1;  // bytes are those of one rank
   const PlacementPolicy* policy = DefaultPolicy();
   TierReport device, host;
-  // What the arena has: the budget, or what everything needs when unlimited.
+  // The arena's size: the budget, or what everything needs when unlimited.
   int64_t device_arena_bytes = 0;
   // The least that this policy would have been admitted with.
   int64_t smallest_device_budget_bytes = 0;
@@ -54,7 +54,7 @@ struct AdmissionReport {
   // That a step of the plan moves over the bus.
   int64_t h2d_bytes_per_step = 0;
   int64_t d2h_bytes_per_step = 0;
-  // What the plan foresees of a step, with estimated durations.
+  // The plan's forecast of a step, with estimated durations.
   Forecast forecast = {};
   // Only of a run of which no plan was made, by estimated durations: a time
   // that no plan's step is shorter than, how long it takes by a sketch (or 0),

@@ -159,7 +159,7 @@ TEST_F(FillTiersTest, StatesAndSumsOnTheHostUnderTheCpuPolicy) {
   EXPECT_EQ(report.host.optimizer_states, 3072 * 3 / 4);
   EXPECT_EQ(report.host.gradients, 3072 / 4);
   EXPECT_EQ(report.host.parameters, 768);
-  // What an operator does not use is not there.
+  // Parameters that an operator does not use are not there.
   EXPECT_GE(report.device.parameters, 256);
   EXPECT_LE(report.device.parameters, 768);
 }

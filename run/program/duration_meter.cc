@@ -59,8 +59,9 @@ void DurationMeter::Add(const WorkRecord& work) {
   const int64_t duration_ns = std::max<int64_t>(1, work.end_ns - work.start_ns);
   const int64_t chunk = work.chunk.value;
   if (stream == StreamId::kNetwork) {
-    // What ranks add up on the device, and update behind it, is added up and
-    // updated there; a collective within an update names no chunk.
+    // On several ranks gradients are added up, and chunks of the device updated
+    // behind that, on this stream; a collective within an update names no
+    // chunk.
     const bool of_optimizer =
         work.kind == WorkKind::kReduce || work.kind == WorkKind::kUpdate;
     if (chunk < 0) return;
@@ -155,7 +156,7 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
       if (copy.chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
       if (direction == 1 && MayBeSum(*trace, copy.moment, copy.chunk)) continue;
       ns += static_cast<double>(copy.duration_ns);
-      // What else comes back is gradients, whole.
+      // The other copies back are of gradients, whole.
       const ChunkInfo& chunk = trace->chunks[copy.chunk];
       bytes += static_cast<double>(direction == 0 ? chunk.home_bytes()
                                                   : chunk.payload_bytes) /

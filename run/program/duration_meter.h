@@ -26,7 +26,7 @@ class DurationMeter {
     last_end_ns_ = -1;
     Add(work);
   }
-  // What another one has, as if it had been added here.
+  // Adds the durations of another one, as if they had been added here.
   void Merge(const DurationMeter& other);
 
   // Which of several durations of an operator counts: the least, which nothing
@@ -60,7 +60,7 @@ class DurationMeter {
   ByMoment device_, host_;
   std::array<std::vector<Copy>, 2> copies_;  // to the device, from it
   std::vector<Copy> exchanges_;              // on the network
-  // What the compute stream did last.
+  // The end and the tag of the compute stream's last work.
   int64_t last_end_ns_ = -1;
   uint16_t last_tag_ = 0;
 };

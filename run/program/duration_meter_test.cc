@@ -50,7 +50,7 @@ TEST_F(DurationMeterTest, AddsUpTheWorksOfAnUpdateOfOneStep) {
   for (const int64_t rest : {0, 7, 2}) {
     const auto tag = static_cast<uint16_t>(rest + 1);
     Add(kCompute, WorkKind::kOperator, 0, tag, 50 + rest);
-    // Two phases, and what ranks add up between them.
+    // Two phases, and the sums over ranks between them.
     Add(kHost, WorkKind::kUpdate, 1, tag, 100 + rest);
     Add(StreamId::kNetwork, WorkKind::kUpdate, 1, tag, 900, /*chunk=*/-1);
     Add(kHost, WorkKind::kUpdate, 1, tag, 30);
@@ -71,7 +71,7 @@ TEST_F(DurationMeterTest, TakesTheNetworksUpdatesForTheDevices) {
   Fill(DurationMeter::Statistic::kMedian);
   EXPECT_EQ(trace_.ops[0].duration_ns, 50);
   EXPECT_EQ(trace_.ops[1].duration_ns, 70);
-  // What is updated there does not cross it.
+  // Updates on the network's stream move no bytes over the network.
   EXPECT_EQ(bus_.network_bytes_per_s, 1e9);
 }
 
@@ -147,7 +147,7 @@ TEST_F(DurationMeterTest, MeasuresTheBusByWhatCrossedIt) {
   EXPECT_DOUBLE_EQ(bus_.d2h_bytes_per_s, 2e9);
 }
 
-// What leaves right after a chunk's reduce may be the sum of its gradients.
+// A copy back right after a chunk's reduce may be of the sum of its gradients.
 TEST_F(DurationMeterTest, MeasuresTheBusByNoSum) {
   trace_.ops[0].kind = OpKind::kReduce;
   trace_.ops[0].chunks = {{ChunkId(0), false}};

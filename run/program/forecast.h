@@ -1,4 +1,4 @@
-// What a plan foresees of a step, in words: how long it takes, how much of that
+// A plan's forecast of a step, in words: how long it takes, how much of that
 // each resource works, and which of them binds it.
 #ifndef CASTOR_RUN_PROGRAM_FORECAST_H_
 #define CASTOR_RUN_PROGRAM_FORECAST_H_
@@ -25,8 +25,8 @@ struct Forecast {
   bool measured = false;  // from durations that were measured, not estimated
   int world_size = 1;
   bool addresses = false;  // are planned
-  // What is moved in a step, where they are not, as far as it is known: on the
-  // device, to make larger holes between blocks.
+  // The blocks that a step moves on the device to make larger holes between
+  // them, where addresses are not planned, as far as that is known.
   std::optional<ExpectedMoves> moves = std::nullopt;
   BlockCount blocks = {};  // of a micro batch, and how many of them are kept
 };
@@ -35,9 +35,9 @@ struct WeightedForecast {
   const Forecast* forecast = nullptr;
   int64_t steps = 0;
 };
-// What so many steps of each forecast, of which there is at least one, come to
-// on average. Peaks are the greatest, and what cannot be averaged is the last
-// one's.
+// Returns the average over so many steps of each forecast, of which there is at
+// least one. Peaks are the greatest, and values that cannot be averaged are the
+// last one's.
 Forecast MeanForecast(const std::vector<WeightedForecast>& forecasts);
 
 // "1234", "0.22": whole ones from ten on.

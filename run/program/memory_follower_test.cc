@@ -34,7 +34,8 @@ TEST(MemoryFollower, GrowsWhenThereWasMoreRoomForSomeSteps) {
     return follower.Look(room, 1600, kLeast, kMost);
   };
   for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(look(1700), std::nullopt);
-  // Whoever takes some of it again in between begins the count anew.
+  // Another program that takes some of it again in between begins the count
+  // anew.
   for (int64_t i = 0; i < 9; ++i) {
     EXPECT_EQ(look(i % 3 == 2 ? 1600 : 2000), std::nullopt);
   }

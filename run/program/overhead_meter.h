@@ -1,6 +1,7 @@
-// What no plan says of its steps and only steps that ran can tell (Overheads in
-// memory/plan/simulate/simulator.h): how long blocks were moved together before
-// each operator, and how late queues went on after what they waited for.
+// Measures what no plan says of its steps and only steps that ran can tell
+// (Overheads in memory/plan/simulate/simulator.h): how long blocks were moved
+// together before each operator, and how late queues went on after what they
+// waited for.
 #ifndef CASTOR_RUN_PROGRAM_OVERHEAD_METER_H_
 #define CASTOR_RUN_PROGRAM_OVERHEAD_METER_H_
 
@@ -34,7 +35,7 @@ class OverheadMeter {
   // An event of a step; of a wait when what it was for was over, or -1. The
   // compute stream's in order.
   void Add(const TimelineEvent& event, int64_t over_ns);
-  // What another one has, of another step.
+  // Adds what another one measured, in another step.
   void Merge(const OverheadMeter& other);
   // Means over the steps, of handoffs over nine in ten: in the longest a thread
   // had lost its processor. For a step of so many moments.

@@ -66,7 +66,7 @@ TEST(OverheadMeter, TakesHandoffsOfEachStreamButTheLongest) {
     meter.Add(Wait(kUp, WorkKind::kFetch, kCompute, i, 1000 * i,
                    1000 * i + 500 + late_ns),
               1000 * i + 500);
-    // What was over before the wait began is no handoff.
+    // Work that was over before the wait began makes no handoff.
     meter.Add(Wait(kCompute, WorkKind::kOperator, kUp, i, 700, 900), 600);
   }
   const Overheads overheads = meter.Take(1);

@@ -23,7 +23,7 @@ Json WatchSettings(const WatchLimits& watch) {
 }  // namespace
 
 Json PlanningSettings(const PlanningOptions& planning) {
-  // What tests alone give is not compared.
+  // Options that only tests give are not compared.
   const auto& [speculation, watch, step_seconds, settled_durations, addresses,
                beside, offloaded_blocks, mistake] = planning;
   return {{"speculation", SpeculationSettings(speculation)},

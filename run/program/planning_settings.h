@@ -1,4 +1,4 @@
-// What all ranks of a run must share of its planning options, as settings
+// The planning options that all ranks of a run must share, as settings
 // (run/option_settings.h).
 #ifndef CASTOR_RUN_PROGRAM_PLANNING_SETTINGS_H_
 #define CASTOR_RUN_PROGRAM_PLANNING_SETTINGS_H_

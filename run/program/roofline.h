@@ -9,7 +9,8 @@
 
 namespace castor {
 
-// What an operator does. How near it comes to a device's peaks depends on it.
+// The kind of an operator's work. How near it comes to a device's peaks depends
+// on it.
 enum class CostKind : uint8_t {
   kElements,  // goes over arrays: norms, activations, embeddings
   kProduct,   // a matrix product

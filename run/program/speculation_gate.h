@@ -1,5 +1,5 @@
-// Whether a step's updates may run before its norm is known, from what the
-// norms of earlier steps said.
+// Decides whether a step's updates may run before its norm is known, from the
+// norms of earlier steps.
 //
 // Every step's norm tells whether such updates were, or would have been, in
 // vain: a *miss*, when gradients were clipped or the step was skipped. So they

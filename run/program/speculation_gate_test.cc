@@ -61,8 +61,8 @@ TEST(SpeculationGate, RunsNearlyAllAheadThatIsNeverInVain) {
 }
 
 TEST(SpeculationGate, PaysLittleWhereMissesComeAgainAndAgain) {
-  // Whatever the distance of misses that come evenly: as many steps in vain as
-  // the wait doubles, twice since a step is known late, or one in four.
+  // For any distance of misses that come evenly, the steps in vain are as many
+  // as the wait doubles, twice since a step is known late, or one in four.
   for (int64_t every = 1; every < 40; ++every) {
     const Counts counts =
         RunGate(10'000, [&](int64_t i) { return i % every == 0; });

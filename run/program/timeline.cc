@@ -31,7 +31,7 @@ void Timeline::OnWork(StreamId stream, int64_t count, int64_t tag,
     std::lock_guard<std::mutex> lock(collectives_mutex_);
     if (!collectives_.empty() && collectives_.front().tag == tag) {
       const CollectiveRecord& record = collectives_.front();
-      // A GPU comes to it later than its launch, for which ranks met.
+      // A GPU begins it later than its launch, for which the ranks met.
       const int64_t met_ns = std::clamp(record.start_ns, start_ns, end_ns);
       const int64_t ready_ns = std::clamp(record.ready_ns, start_ns, end_ns);
       if (ready_ns > met_ns) event.late_rank = record.last_rank;

@@ -1,6 +1,6 @@
-// What the device's streams did and when, and what collectives they ran:
-// collects the observers' events, and hands them on to a second observer at
-// once.
+// Collects the observers' events, which say what the device's streams did and
+// when, and what collectives they ran, and hands them on to a second observer
+// at once.
 #ifndef CASTOR_RUN_PROGRAM_TIMELINE_H_
 #define CASTOR_RUN_PROGRAM_TIMELINE_H_
 

@@ -33,7 +33,7 @@ PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
   return request;
 }
 
-// What is asked for, where that is something else than was recorded.
+// Returns the checkpointing that is asked for, if it is not the recorded one.
 std::optional<ActivationCheckpointing> OtherCheckpointing(
     const RecordedRun& run, const Conditions& conditions) {
   return conditions.checkpointing == run.checkpointing
@@ -41,7 +41,7 @@ std::optional<ActivationCheckpointing> OtherCheckpointing(
              : conditions.checkpointing;
 }
 
-// Whether kept blocks are the planner's to choose.
+// Returns true if the planner chooses the blocks to keep.
 bool Chooses(const RecordedRun& run, const Conditions& conditions) {
   const auto checkpointing = conditions.checkpointing.has_value()
                                  ? conditions.checkpointing
@@ -73,7 +73,8 @@ absl::StatusOr<std::shared_ptr<const StepTrace>> AdmittedTrace(
       trace.blocks.empty() ? trace : WithKeptBlocks(trace, kept));
 }
 
-// What a trace records as reserved is the same for all policies.
+// Makes a request of what is asked. The bytes that a trace records as reserved
+// are the same for all policies.
 RunRequest Asked(const RecordedRun& run, const StepTrace& trace,
                  const Conditions& conditions) {
   RunRequest asked = {.training =
@@ -85,7 +86,8 @@ RunRequest Asked(const RecordedRun& run, const StepTrace& trace,
   return asked;
 }
 
-// A bus that is given as it was asked for is the one that was measured.
+// Returns true if the speeds differ by at most 2 %: a user who gives about the
+// speed that was asked for means the bus that was measured.
 bool SameSpeed(double a, double b) {
   constexpr double kShare = 0.02;
   return std::abs(a - b) <= kShare * std::max(a, b);

@@ -19,7 +19,7 @@
 
 namespace castor {
 
-// What is to differ from the run; absent: as it was.
+// The conditions that are to differ from the run's; absent: as they were.
 struct Conditions {
   std::optional<int64_t>
       device_bytes;  // kUnlimitedBytes: what everything takes
@@ -64,9 +64,9 @@ struct SweepPoint {
   ReplayResult result;
 };
 
-// What fits, by budget, then by policy. Each policy starts at its own smallest
-// budget too. `progress`, where given, is told how much is done.
-// ResourceExhausted: nothing fits, in train's words for the first policy;
+// Returns the points that fit, by budget, then by policy. Each policy starts at
+// its own smallest budget too. `progress`, where given, is told how much is
+// done. ResourceExhausted: nothing fits, in train's words for the first policy;
 // *refused (may be null) has them in figures.
 absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const RecordedRun& run, const Conditions& conditions,

@@ -11,7 +11,8 @@ namespace castor {
 // A run that was not admitted.
 struct RefusedRun {
   Refusal refusal;
-  // What was asked: of training or of evaluation, whichever does not fit.
+  // The request that was refused: of training or of evaluation, whichever does
+  // not fit.
   StepTrace trace;
   PlanRequest request;  // for `trace`; its pointer to it is null
 };

@@ -54,7 +54,7 @@ void StepMeter::Collect() {
 
 void StepMeter::Finalise(std::map<uint64_t, Open>::iterator at) {
   Open& open = at->second;
-  // What is fetched for the next step at this one's end counts for this one.
+  // Fetches for the next step at this one's end count for this one.
   const int64_t end = std::max(open.end_ns, last_end_ns_);
   open.report.end_ns = end;
   open.report.seconds = static_cast<double>(end - last_end_ns_) * 1e-9;

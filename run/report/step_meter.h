@@ -1,4 +1,4 @@
-// What a step cost, derived from the streams' events.
+// Derives a step's time, traffic and peaks from the streams' events.
 #ifndef CASTOR_RUN_REPORT_STEP_METER_H_
 #define CASTOR_RUN_REPORT_STEP_METER_H_
 
@@ -51,7 +51,7 @@ struct StepReport {
   std::vector<double> late_rank_seconds = {};
 };
 
-// What a step that is wholly over tells of the plan that it followed.
+// A step that is wholly over, and how it followed its plan.
 struct FinishedStep {
   int64_t step = 0;
   int64_t plan = 0;  // as it was given to Issued
@@ -73,7 +73,7 @@ class StepMeter {
   // A training step whose work has `tag_step` was issued. With a number of a
   // `plan`, other than 0, its durations are kept for TakeFinished.
   void Issued(uint16_t tag_step, StepReport report, int64_t plan = 0);
-  // What became of that step's gradients. Call before it is finalised.
+  // Takes the outcome of that step's gradients. Call before it is finalised.
   void Settled(uint16_t tag_step, std::string overflow, double next_loss_scale);
   // All steps issued before `tag_step` are over.
   void FinaliseBefore(uint16_t tag_step);

@@ -17,9 +17,9 @@
 namespace castor {
 namespace {
 
-// One rank's file to rank 0's, piece by piece. Whatever happens to a file, the
-// pieces cross, so that the ranks stay together; what happened to this rank's
-// is kept in *own.
+// Sends one rank's file to rank 0's, piece by piece. Whatever happens to a
+// file, the pieces cross, so that the ranks stay together; *own keeps the error
+// of this rank's file.
 absl::Status Send(Communicator& ranks, int sender, int64_t size,
                   std::ifstream& from, std::ofstream& to, absl::Status* own) {
   const bool sends = ranks.rank() == sender, receives = ranks.rank() == 0;

@@ -59,16 +59,16 @@ struct RowDocuments {
   Tensor ranges;                  // [B, T, 2] int32
 };
 
-// What a micro batch is in its step, and what its operators find in the engine.
-// What it points to outlives the micro batch.
+// A micro batch's place in its step, and what its operators find in the engine.
+// The objects that it points to outlive the micro batch.
 struct MicroBatchContext {
   int64_t index = 0;         // in the step
   int64_t count = 1;         // of the step's micro batches
   int64_t global_index = 0;  // from the start of the run; keys dropout
   bool training = false;
   Tape* tape = nullptr;  // where nodes are recorded; null: nowhere
-  // What a pass reads its sequence's earlier positions from, and adds its own
-  // to; null: every pass is a sequence of its own.
+  // A pass reads its sequence's earlier positions from this cache, and adds its
+  // own to it. Null: every pass is a sequence of its own.
   KeyValueCache* cache = nullptr;
   // The place in its sequence of a pass's first token.
   int64_t first_position = 0;
@@ -115,7 +115,7 @@ class Engine {
   Backend* backend() const { return backend_; }
 
   void BeginMicroBatch(const MicroBatchContext& context);
-  // What is issued from here on is the micro batch's backward pass.
+  // Operators that are issued from here on are the micro batch's backward pass.
   void BeginBackward() { phase_ = Phase::kBackward; }
   // Call it after backward. FailedPrecondition if a trainable parameter got no
   // gradient.
@@ -133,7 +133,7 @@ class Engine {
   Phase phase() const { return phase_; }
   GradMode grad_mode() const { return grad_mode_; }
   Tape* tape() const { return context_.tape; }
-  // Whether a chunk is updated as soon as its gradients of the step are
+  // If on, a chunk is updated as soon as its gradients of the step are
   // complete, under the rest of backward: where no update waits for all
   // gradients' norm.
   void set_update_at_once(bool on) { update_at_once_ = on; }
@@ -158,9 +158,9 @@ class Engine {
     return backend_ == nullptr ? absl::OkStatus()
                                : backend_->AtBlock(block, point, output);
   }
-  // What runs is a part of a block already.
+  // Returns whether the operators that run now are a part of a block already.
   bool in_block() const { return in_block_; }
-  // What runs until LeaveBlock is a part of a block, and recorded on `tape`.
+  // Operators until LeaveBlock are a part of a block, and recorded on `tape`.
   // Returns the tape on which the block itself is recorded.
   Tape* EnterBlock(Tape* tape) {
     in_block_ = true;
@@ -170,8 +170,8 @@ class Engine {
     in_block_ = false;
     context_.tape = outer;
   }
-  // What operators' kernels will take, where they run on a GPU; null: they run
-  // on the host.
+  // The sizes of the operators' kernels, where they run on a GPU; null: they
+  // run on the host.
   const kernels::KernelSizes* gpu_sizes() const { return gpu_sizes_; }
   void set_gpu_sizes(const kernels::KernelSizes* gpu) { gpu_sizes_ = gpu; }
   // `loss_scale`: what all gradients are multiplied by (fp16; loss_scaler.h).

@@ -83,8 +83,8 @@ class GradientPlace {
   // Gives early() away to the operator that moves it into place, which counts
   // as one more contribution.
   Tensor TakeEarly();
-  // What was taken back may have been all that the gradient still lacked. True:
-  // it is complete now.
+  // Call after a use was taken back, which may have been all that the gradient
+  // still lacked. Returns whether it is complete now.
   absl::StatusOr<bool> CompleteWithoutUse(const Owner& owner);
   // The gradient was reduced or the parameter updated: the place holds the
   // parameter again.

@@ -63,7 +63,8 @@ TEST(GradientPlace, AnEarlyContributionMovesInWithTheLastRead) {
   place.Contribute(Where::kNewEarly, /*ends_a_read=*/true, NewTensor(7));
   EXPECT_TRUE(place.has_contributions());
   EXPECT_FALSE(*place.EndRead(kOwner));
-  // The last reader would write over the values, but what is early is kept.
+  // The last reader would write over the values, but the early gradient is
+  // kept.
   EXPECT_EQ(place.NextContribution(/*ends_a_read=*/true), Where::kIntoEarly);
   place.Contribute(Where::kIntoEarly, /*ends_a_read=*/true);
   EXPECT_EQ(place.state(), TensorState::kHold);

@@ -34,8 +34,8 @@ class KeyValueCache {
   // For one sequence of up to `capacity` positions.
   explicit KeyValueCache(int64_t capacity) : capacity_(capacity) {}
 
-  // What one attention keeps: keys and values [1, S, K D], S the capacity; no
-  // tensors before Hold.
+  // The keys and values that one attention keeps, [1, S, K D], S the capacity;
+  // no tensors before Hold.
   struct Entry {
     std::string site;
     int64_t width = 0;  // K D, elements of a position

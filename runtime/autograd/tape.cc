@@ -75,7 +75,7 @@ Engine::ExpectedUses Tape::uses() const {
 
 namespace {
 
-// What is known of a block while its nodes run.
+// The numbers of a block's tensors while its nodes run.
 struct BlockIds {
   int64_t input = 0;   // of the block's input as the rest of the model knows it
   int64_t leaf = 0;    // and as the block's own nodes do

@@ -19,7 +19,7 @@
 
 namespace castor {
 
-// What a node's backward gives its inputs' gradients to.
+// Takes the gradients of a node's inputs from its backward.
 class GradientSink {
  public:
   // Adds `gradient` to that of the tensor with identity `tensor_id`.
@@ -54,7 +54,7 @@ class Tape {
         {output.id(), output.shape(), std::move(backward), std::move(uses)});
   }
 
-  // What all nodes' operators have announced.
+  // The uses that all nodes' operators have announced.
   Engine::ExpectedUses uses() const;
 
   // Runs all nodes, last first, starting from the gradient of an output (empty
@@ -89,10 +89,10 @@ class Tape {
 // then, simply runs it. Source: Chen et al., "Training deep nets with sublinear
 // memory cost", 2016.
 //
-// What is alive while the block's own backward runs is the same in both cases,
-// and running it again takes what a forward takes that keeps everything: so the
-// trace of any choice of kept blocks follows from that of one
-// (memory/plan/blocks/kept_blocks.h).
+// The tensors that are alive while the block's own backward runs are the same
+// in both cases, and running it again takes what a forward takes that keeps
+// everything: so the trace of any choice of kept blocks follows from that of
+// one (memory/plan/blocks/kept_blocks.h).
 using Block = std::function<absl::StatusOr<Tensor>(const Tensor&)>;
 absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
                                   Block block);

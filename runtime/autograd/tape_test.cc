@@ -81,7 +81,7 @@ TEST_F(TapeTest, SinkSumsTensorsThatAreAllHeldIntoANewOne) {
   EXPECT_EQ(Values(kept), std::vector<float>(4, 3));
 }
 
-// Whether the refusal tells both shapes.
+// Returns true if the refusal names both shapes.
 bool Refuses(const absl::Status& status) {
   return absl::IsInvalidArgument(status) &&
          status.message().find("[4]") != absl::string_view::npos &&
@@ -269,7 +269,7 @@ TEST_F(TapeTest, GradientsOfABlocksInputAreSummedAlikeKeptOrMadeAgain) {
     engine_.BeginMicroBatch({.training = true, .tape = &tape});
     engine_.set_kept_blocks(std::vector<bool>{kept});
     const Tensor input = Make(2);
-    // What a node gives to which tensors.
+    // The tensors to which a node gives gradients, with these.
     using Given = std::vector<std::pair<int64_t, float>>;
     const auto gives = [&](const Tensor& out, const Given& given) {
       if (engine_.grad_mode() != GradMode::kRecord) return;

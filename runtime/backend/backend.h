@@ -53,8 +53,8 @@ class Pointers {
 using Kernel =
     absl::AnyInvocable<absl::Status(const Pointers&, const ExecContext&)>;
 
-// What an operand is: non-model storage, or a range of a chunk's payload. A
-// range that is written is where a gradient goes, which need not be where the
+// An operand is non-model storage, or a range of a chunk's payload. A range
+// that is written is where a gradient goes, which need not be where the
 // parameter lies: an operator that reads the values of a parameter, too, has an
 // operand of its own for them.
 struct Operand {

@@ -1,5 +1,5 @@
 // A training run by a client of the backend that has neither tensors, operators
-// nor a tape: what another framework would be. It announces its operators, the
+// nor a tape, as another framework would be. It announces its operators, the
 // chunks that they use and the gradients that are finished, and is given
 // addresses for the time of an operator. All else is the memory manager's: the
 // trace, the plan, the copies, the optimizer.
@@ -130,8 +130,8 @@ float Initial(int64_t parameter, int64_t i) {
   return parameter == 1 ? 1 + Random(1, i) / 4 : Random(parameter, i) / 4;
 }
 
-// What the client says of one step, to either backend. `loss` gets the storage
-// of the loss.
+// Issues the client's calls of one step to either backend. `loss` gets the
+// storage of the loss.
 class Client {
  public:
   explicit Client(Backend* backend) : backend_(backend) {}
@@ -231,7 +231,7 @@ struct Outcome {
   int64_t peak_bytes = 0;
 };
 
-// The run, whatever it takes.
+// The run, with all the parts of the memory manager that it takes.
 class TrainingRun {
  public:
   TrainingRun() {

@@ -197,7 +197,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
     }
   }
   for (const ChunkUse& use : op.chunks) {
-    // A wait that is due to a chunk is told with it.
+    // A wait that is due to a chunk is recorded with it.
     WorkTag because = tag;
     because.chunk = use.chunk.value;
     device_->Wait(StreamId::kCompute,

@@ -31,16 +31,16 @@
 
 namespace castor {
 
-// What is the same for all operators of a step.
+// The part of an operator's context that all operators of a step share.
 struct StepContext {
   const StepTrace* trace = nullptr;  // outlives the step
   std::shared_ptr<const Plan> plan;  // for this trace
   uint16_t tag = 0;                  // marks the step's work
   // Absent in an evaluation.
   std::optional<UpdateStep> update = {};
-  // What the step's gradients are multiplied by.
+  // The factor of the step's gradients.
   double loss_scale = 1;
-  // Whether what the plan has of speculative updates runs.
+  // If true, the plan's speculative updates run.
   bool speculates = false;
 };
 
@@ -107,8 +107,8 @@ class DeviceBackend final : public Backend {
                                    const std::string& owner);
   absl::StatusOr<int64_t> AllocateAt(int64_t bytes, Category category,
                                      const std::string& owner, int64_t at);
-  // What the record has of activations that plans move: waits for those that
-  // the operator is the first to read.
+  // Waits for those of the record's activations that plans move and that the
+  // operator is the first to read.
   absl::Status UseActivations(const OpRecord& record, WorkTag tag);
   // How many of a record's chunks are of the layout: the first ones.
   size_t NumModelChunks(const OpRecord& record) const;

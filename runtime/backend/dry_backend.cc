@@ -204,8 +204,8 @@ void DryBackend::AddActivations(StepTrace* trace) const {
   trace->signature = SignatureOf(*trace);
 }
 
-// Its forward, and the same once more, tell what it takes either way: the
-// second one has kept everything.
+// A block's forward pass and its repetition tell what it takes either way: the
+// repetition keeps everything.
 void DryBackend::RecordBlock(int64_t number) {
   const auto& [forward, forward_end, again, again_end, backward, kept, kept_end,
                kept_backward] = marks_[number];
@@ -236,7 +236,7 @@ StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
             [](const BlockRecord& a, const BlockRecord& b) {
               return a.forward < b.forward;
             });
-  // What outlives the step has no place in it.
+  // Storage that outlives the step has no place in it.
   const bool whole = !holds_ && std::all_of(storages_.begin(), storages_.end(),
                                             [](const TensorRecord& storage) {
                                               return storage.last.valid();

@@ -196,7 +196,8 @@ TEST(DryRun, PeaksOfAStepAreThoseComputedByHand) {
       {"head.weight/head_forward", 5 * kUnit + forward},
       // The gradient of the head takes over the head's place.
       {"head.weight/head_backward", 6 * kUnit + backward},
-      // What head_backward alone kept is gone: tokens, loss, dx.
+      // Storage that head_backward alone kept is gone; left are tokens, loss,
+      // dx.
       {"wte.weight/backward", 3 * kUnit},
   };
   EXPECT_EQ(ops, expected);

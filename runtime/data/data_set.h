@@ -122,9 +122,9 @@ struct DataPart {
   int64_t vocabulary = 0;
   bool shuffle = false;
   uint64_t seed = 0;
-  // Whether several records share a sample, as documents (row_packing.h).
+  // If true, several records share a sample, as documents (row_packing.h).
   bool rows = false;
-  // Whether DataSet::LengthAt will be asked, for which lengths are kept in
+  // If true, DataSet::LengthAt will be asked, for which lengths are kept in
   // memory.
   bool knows_lengths = false;
 };

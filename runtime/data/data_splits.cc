@@ -18,8 +18,8 @@ absl::StatusOr<T> Keyed(absl::string_view key, absl::StatusOr<T> result) {
   return Annotate(key, result.status());
 }
 
-// The data set of those parts of `files` that `part_of` says. Null: one of them
-// is only looked for.
+// Returns the data set of the parts of `files` that `part_of` gives. Null: one
+// of the files is only looked for, not read.
 absl::StatusOr<std::unique_ptr<DataSet>> JoinParts(
     const std::vector<WeightedFile>& files, bool shuffle, uint64_t seed,
     absl::FunctionRef<DataPart(const DataFile&)> part_of) {

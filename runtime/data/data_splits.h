@@ -40,8 +40,8 @@ using OpenDataFiles =
     absl::FunctionRef<absl::StatusOr<std::vector<WeightedFile>>(
         absl::string_view key, const std::vector<DataSource>& sources)>;
 
-// Whether a run with training steps of `batch_samples` samples (0: it has none)
-// forms its batches by length, if its samples' lengths differ.
+// Returns whether a run with training steps of `batch_samples` samples (0: it
+// has none) forms its batches by length, if its samples' lengths differ.
 bool FormsByLength(const DataConfig& data, int64_t batch_samples);
 
 // Opens what `data` names with `open`, and joins it as joined_data.h has it. A

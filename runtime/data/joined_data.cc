@@ -142,8 +142,8 @@ class JoinedData : public DataSet {
     return absl::OkStatus();
   }
 
-  // The part of `count`, which is of all of the member's samples, that an epoch
-  // has, on average.
+  // Returns the part of `count`, a count over all of the member's samples, that
+  // an epoch has on average.
   static int64_t Drawn(const Member& member, int64_t count) {
     if (member.drawn == member.data->num_samples()) return count;
     return std::llround(static_cast<double>(count) *

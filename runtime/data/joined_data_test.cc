@@ -123,7 +123,7 @@ TEST(JoinData, MixesMembersAndKeepsTheirShares) {
     EXPECT_EQ(count, token < 200 ? 6 : token < 300 ? 8 : 4) << token;
   }
   EXPECT_NE(epochs[0], epochs[1]);
-  // A position is all there is to resume, whoever asks for which part.
+  // A position is all that a resumed run needs, whichever part it asks for.
   std::vector<int32_t> whole = Samples(*data, 0, 100);
   for (const int64_t begin : {0, 1, 24, 25, 60}) {
     const std::vector<int32_t> part = Samples(*data, begin, 30);

@@ -6,10 +6,10 @@
 // as they are. Source: Devlin et al., "BERT", 2018, section 3.1, and
 // transformers' DataCollatorForLanguageModeling.
 //
-// What is drawn follows from the seed, the sample's position in the run and the
-// token's place in it alone: other tokens are masked in each epoch, and the
-// same ones on any number of ranks, at any budget and after any resume. An
-// evaluation's positions begin at 0, so its masks are the same each time.
+// Draws follow from the seed, the sample's position in the run and the token's
+// place in it alone: other tokens are masked in each epoch, and the same ones
+// on any number of ranks, at any budget and after any resume. An evaluation's
+// positions begin at 0, so its masks are the same each time.
 #ifndef CASTOR_RUNTIME_DATA_MASKED_DATA_H_
 #define CASTOR_RUNTIME_DATA_MASKED_DATA_H_
 

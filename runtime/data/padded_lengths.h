@@ -13,7 +13,8 @@ namespace castor {
 class LengthCounts {
  public:
   static constexpr int64_t kMostLengths = 5;
-  // What fewer lengths may cost: so much of the tokens of kMostLengths lengths.
+  // The cost that fewer lengths may have, as a share of the tokens of
+  // kMostLengths lengths.
   static constexpr double kAllowance = 0.05;
 
   // Lengths are in [1, longest], and padded to no more than `most`, at least

@@ -84,7 +84,7 @@ TEST(RowPacking, FillsRowsBestByLength) {
 }
 
 // A bound for any packing: no two rows could be one, so all but one are more
-// than half full. What is usual is far better.
+// than half full. The usual packing is far better.
 TEST(RowPacking, LeavesLittleRoom) {
   const auto lengths = RandomLengths(5, 5000, 200);
   const int64_t total =

@@ -8,6 +8,10 @@
 //
 // which is greater than every word's. Targets without such a label are as they
 // are everywhere: a word, or -100.
+//
+// A model that says spans (ModelTask::kSpan) has two positions of a sequence in
+// the same way: where the span begins in the place of the word, where it ends
+// in that of the label, and the number of positions in that of the vocabulary.
 #ifndef CASTOR_RUNTIME_DATA_SEQUENCE_LABEL_H_
 #define CASTOR_RUNTIME_DATA_SEQUENCE_LABEL_H_
 

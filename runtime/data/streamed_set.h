@@ -41,8 +41,8 @@ class StreamedSet : public DataSet {
   // How long Await and FillBatch have waited since the last call.
   virtual int64_t TakeWaitedNs() = 0;
 
-  // What has become known of the data since the last call, as lines for the
-  // user.
+  // Returns lines for the user on what has become known of the data since the
+  // last call.
   virtual std::vector<std::string> TakeNotes() = 0;
 };
 

@@ -82,7 +82,7 @@ absl::StatusOr<uint64_t> TokenData::CheckTokens(int64_t all,
     const int64_t count = std::min(piece, part_.end - at);
     CASTOR_RETURN_IF_ERROR(
         source_->Read(at, count, part_.vocabulary, tokens.data()));
-    // Seeded by what is before it: the order counts.
+    // The checksum so far is the seed: the order counts.
     checksum =
         XXH3_64bits_withSeed(tokens.data(), count * sizeof(int32_t), checksum);
   }

@@ -20,7 +20,7 @@
 namespace castor {
 namespace {
 
-// The data sets of `data`, as what they are.
+// The data sets of `data`, with their own types.
 struct TokenDataSplits {
   std::unique_ptr<TokenData> train, validation;
 };

@@ -21,7 +21,7 @@
 namespace castor {
 namespace {
 
-// How Megatron's index begins, and fairseq's.
+// The first bytes of Megatron's index, and of fairseq's.
 constexpr absl::string_view kIndexMagic("MMIDIDX\0\0", 9);
 constexpr absl::string_view kOldIndexMagic("TNTIDX\0\0", 8);
 
@@ -255,8 +255,8 @@ class Finder {
     return layout;
   }
 
-  // Whether every second of the first integers of `width` bytes is zero, and of
-  // the others hardly one.
+  // Returns true if every second of the first integers of `width` bytes is
+  // zero, and at most a quarter of the others.
   bool HasZerosBetween(int64_t width) const {
     const std::string bytes = BytesAt(fd_, 0, int64_t{1} << 16);
     const auto is_zero = [&](size_t i) {

@@ -60,8 +60,8 @@ absl::StatusOr<TokenLayout> FindTokenLayout(const std::string& path, int fd,
                                             int64_t size_bytes,
                                             const TokenFileOptions& options);
 
-// What a file of `layout` probably is in which a token outside the vocabulary
-// was met, as the end of a message.
+// Says, as the end of a message, how a file of `layout` was probably meant in
+// which a token outside the vocabulary was met.
 std::string ProbableReading(int fd, const TokenLayout& layout,
                             int64_t vocabulary);
 

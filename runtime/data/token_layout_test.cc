@@ -75,7 +75,7 @@ class TokenLayoutTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status;
     return tokens;
   }
-  // What is wrong with the file, when it is opened or read.
+  // Returns the error with which the file is opened or read.
   static std::string Error(const std::string& path,
                            const TokenFileOptions& options) {
     const auto file = TokenFile::Open(path, options);
@@ -111,7 +111,7 @@ TEST_F(TokenLayoutTest, WhatReadsAsZerosInBetweenIsOfAWiderType) {
   EXPECT_THAT(Error(path, Options(32'000)),
               AllOf(HasSubstr("a file of uint32"), HasSubstr("token_type")));
   EXPECT_EQ(Read(path, Options(32'000, TokenType::kUint32))[1], 1001);
-  // Who says what it is, is believed, and told.
+  // A user who gives the type is believed, and told of the doubt.
   EXPECT_EQ(Read(path, Options(32'000, TokenType::kUint16))[1], 0);
   EXPECT_THAT(said_, ElementsAre(HasSubstr("a file of uint32")));
   const std::string longs =

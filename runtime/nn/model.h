@@ -1,4 +1,4 @@
-// What the trainer asks of a model.
+// The interface by which the trainer runs a model.
 #ifndef CASTOR_RUNTIME_NN_MODEL_H_
 #define CASTOR_RUNTIME_NN_MODEL_H_
 

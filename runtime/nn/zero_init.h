@@ -29,7 +29,7 @@ class ZeroInit {
   Engine* const outer_;
 };
 
-// What modules' constructors call. Outside of any scope it stops the program: a
+// Modules' constructors call it. Outside of any scope it stops the program: a
 // module without an engine has nowhere to live. Other mistakes are kept by the
 // engine (Engine::construction_status) and returned by Trainer::Create.
 Parameter& MakeParameter(absl::string_view name, const Shape& shape,

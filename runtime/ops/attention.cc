@@ -145,7 +145,8 @@ absl::Status Backward(Engine& engine, const AttentionShape& shape,
   return absl::OkStatus();
 }
 
-// What a kernel would say only at step 1, long after the dry pass.
+// Checks in the dry pass what a kernel would refuse only at step 1, long after
+// it.
 absl::Status CheckShape(const Engine& engine, const AttentionShape& shape,
                         const Operands& x, absl::string_view site) {
   absl::Status status = kernels::CheckAttentionShape(shape);
@@ -192,8 +193,8 @@ absl::Status Keep(Engine& engine, const AttentionShape& shape,
   });
 }
 
-// Puts the pass's keys and values into the engine's cache, and lets `shape` and
-// `x` be over all that it has. Before the cache holds anything, the dry pass
+// Puts the pass's keys and values into the engine's cache, and makes `shape`
+// and `x` cover all that it has. Before the cache holds anything, the dry pass
 // only makes it known.
 absl::Status ReadThroughCache(Engine& engine, absl::string_view site,
                               AttentionShape* shape, Operands* x) {

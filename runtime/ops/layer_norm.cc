@@ -20,7 +20,7 @@ absl::Status CheckSize(const Parameter& parameter, const Tensor& x) {
       " does not normalise an input of shape ", x.shape().ToString()));
 }
 
-// What backward keeps of forward.
+// The values of forward that backward needs.
 struct Saved {
   kernels::LayerNormShape shape;
   Tensor x, mean, rstd;

@@ -13,7 +13,7 @@
 namespace castor::ops {
 namespace {
 
-// What backward keeps of forward.
+// The values of forward that backward needs.
 struct Saved {
   kernels::RmsNormShape shape;
   float offset;

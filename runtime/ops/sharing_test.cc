@@ -216,8 +216,8 @@ TEST(Sharing, BlockMayReturnItsInput) {
   ExpectRight(c);
 }
 
-// What a model computes and does not use has no gradient, and must not keep the
-// others waiting: last reads, last contributions.
+// A result that a model computes and does not use has no gradient, and must not
+// keep the others waiting: last reads, last contributions.
 TEST(Sharing, UnusedResultsDoNotHoldGradientsBack) {
   for (bool unused_first : {false, true}) {
     GradientCase c;

@@ -167,7 +167,7 @@ absl::StatusOr<Slope> SlopeOf(Eager& eager, const Parameter& parameter,
     double loss[2], x[2];
     for (int side = 0; side < 2; ++side) {
       std::vector<float> values = before;
-      // What was really added, after rounding, is what is divided by.
+      // The difference is divided by what was really added, after rounding.
       values[parameter.offset + element] = side == 0 ? at + h : at - h;
       x[side] = values[parameter.offset + element];
       eager.SetValues(parameter.chunk, std::move(values));

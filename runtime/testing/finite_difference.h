@@ -63,7 +63,7 @@ struct GradientCase {
 // and both numbers. Any other error is the model's own.
 absl::Status CheckGradients(const GradientCase& c);
 
-// What the dry pass says of the case.
+// Returns the dry pass's answer to the case.
 absl::Status DryPass(const GradientCase& c);
 
 // FailedPrecondition unless the dry pass refuses the case as InvalidArgument,

@@ -1,4 +1,5 @@
-// How a trainer that trains nothing reads a sequence for what comes next.
+// The passes of a trainer that trains nothing, over a sequence whose next token
+// is wanted.
 #include <cstring>
 #include <utility>
 #include <vector>

@@ -23,9 +23,9 @@ absl::Status CheckChunks(const ChunkLayout& layout) {
       " that a model can have: raise memory.chunk_size"));
 }
 
-// What a micro batch's tokens and a step's touching of chunks may come to. Both
-// are far beyond any machine, and keep sums of sizes and of times within
-// int64_t.
+// The most tokens of a micro batch, and the most bytes of chunks that a step
+// may touch. Both are far beyond any machine, and keep sums of sizes and of
+// times within int64_t.
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 constexpr double kMaxTouchedBytes = 1e18;
 
@@ -139,8 +139,8 @@ absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
                         shape.micro_batches);
 }
 
-// Whether no operator of a block takes less where it keeps all: no trace can
-// say that.
+// Returns false if an operator of a block takes less where the block keeps all:
+// no trace can say that.
 bool HasSaneBlocks(const StepTrace& trace) {
   return std::all_of(trace.blocks.begin(), trace.blocks.end(),
                      [](const BlockRecord& block) {
@@ -184,7 +184,7 @@ absl::Status CheckSizes(const StepShape& shape,
   return absl::OkStatus();
 }
 
-// Refuses what is no loss of the model's.
+// Refuses terms that are no losses of the model's.
 absl::Status CheckTerms(const StepShape& shape,
                         const std::vector<Tensor>& terms) {
   if (static_cast<int64_t>(terms.size()) != shape.terms) {
@@ -370,7 +370,7 @@ absl::StatusOr<StepTrace> DryRunWithBlocks(Engine& engine, Model& model,
     CASTOR_ASSIGN_OR_RETURN(all_kept, pass(std::nullopt));
   }
   const KeptBlocks all = AllBlocks(none_kept);
-  // What kept blocks may offload is known where they are kept.
+  // The activations that kept blocks may offload are known where they are kept.
   if (none_kept.blocks.size() == all_kept.blocks.size()) {
     for (size_t i = 0; i < all_kept.blocks.size(); ++i) {
       BlockRecord& block = none_kept.blocks[i];

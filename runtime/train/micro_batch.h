@@ -19,7 +19,7 @@
 
 namespace castor {
 
-// What the sequence of a step's operators depends on.
+// The numbers on which the sequence of a step's operators depends.
 struct StepShape {
   int64_t batch = 1;   // B, samples in a micro batch
   int64_t length = 1;  // T
@@ -29,9 +29,9 @@ struct StepShape {
   // `length` tokens reads one sequence, for the token that comes next; 0: there
   // is none, and it is a step or an evaluation.
   int64_t cache = 0;
-  // Whether several documents share a sample (MicroBatch::documents).
+  // If true, several documents share a sample (MicroBatch::documents).
   bool documents = false;
-  // Whether tokens have segments (MicroBatch::segments).
+  // If true, tokens have segments (MicroBatch::segments).
   bool segments = false;
   // The terms of the loss (Model::Losses); each has targets of its own.
   int64_t terms = 1;

@@ -54,7 +54,7 @@ class StepInputs {
 
   // Gives micro batch `index` away.
   MicroBatch Give(int64_t index) { return std::move(batches_[index]); }
-  // Whether any of what was taken here is labelled.
+  // Returns whether any of the tokens that were taken here are labelled.
   bool has_own_labels() const { return has_own_labels_; }
   // The labelled tokens of each term, of all ranks; waits for them.
   absl::StatusOr<std::vector<int64_t>> Labels();

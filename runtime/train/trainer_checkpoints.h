@@ -47,8 +47,8 @@ class TrainerCheckpoints {
   struct Begun {
     std::string path;  // the checkpoint; "": the run begins from step 0
     std::string text;  // what Save kept in it
-    // What the user is to know, on rank 0: newer checkpoints that are damaged,
-    // what killed runs left behind. One line each.
+    // Messages for the user, a line each, on rank 0: newer checkpoints that are
+    // damaged, files that killed runs left behind.
     std::vector<std::string> notes;
   };
   // Instead of Trainer::Initialize, once: parameters, optimizer states and the

@@ -41,7 +41,7 @@ class Bigrams final : public Model {
   nn::Linear fc_;
 };
 
-// A program: what it is made of can differ from one start to the next.
+// A program, whose settings can differ from one start to the next.
 struct Program {
   std::string directory;
   int64_t width = 8;

@@ -1,4 +1,4 @@
-// What a Trainer is told when it is made, and what it says where it refuses.
+// A Trainer's options, and its account where it refuses.
 #ifndef CASTOR_RUNTIME_TRAIN_TRAINER_OPTIONS_H_
 #define CASTOR_RUNTIME_TRAIN_TRAINER_OPTIONS_H_
 
@@ -75,7 +75,7 @@ struct TrainerOptions {
   // Called once, when the run is admitted, with the arena's size.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
       open_device;
-  // What its kernels take, where it is a GPU; null: what the host's take.
+  // The sizes of its kernels, where it is a GPU; null: those of the host's.
   const kernels::KernelSizes* gpu_sizes = nullptr;
   // Its speeds until the warm-up has measured them; null: those of threads.
   std::optional<Roofline> roofline;

@@ -29,7 +29,7 @@ Json ShapeSettings(const StepShape& shape) {
 
 Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   // Ranks may have other threads, speeds and devices, and are stopped by
-  // themselves. What tests alone give is not compared.
+  // themselves. Options that only tests give are not compared.
   const auto& [shape, other_lengths, ranks, eval_batch, eval_length, optimizer,
                weight_decay, lr_factor, loss_scale, max_skipped_steps,
                learning_rate, memory, threads, bus_bytes_per_s, open_device,

@@ -1,4 +1,4 @@
-// What of a trainer's options ranks must share.
+// The part of a trainer's options that ranks must share.
 #ifndef CASTOR_RUNTIME_TRAIN_TRAINER_SETTINGS_H_
 #define CASTOR_RUNTIME_TRAIN_TRAINER_SETTINGS_H_
 

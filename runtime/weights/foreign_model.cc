@@ -40,7 +40,8 @@ Names NamesIn(const std::string& directory) {
   return names.ok() ? *names : Names();
 }
 
-// A directory as a line of Python may have it between single quotes.
+// Returns true if a line of Python may have the directory between single
+// quotes.
 bool FitsQuotes(absl::string_view directory) {
   return !absl::StrContains(directory, '\'') &&
          !absl::StrContains(directory, '\\') &&
@@ -121,7 +122,7 @@ constexpr Kind kKinds[] = {
      "of it"},
 };
 
-// Weights that are there, but for programs that Castor is none of.
+// Weights that are there, but for other programs than Castor.
 constexpr Kind kWeights[] = {
     {"tf_model*.h5",
      "has its weights for TensorFlow: load them with transformers 4 "
@@ -142,9 +143,9 @@ std::string DescribeByKind(const std::string& directory, const Names& names,
   return "";
 }
 
-// How PyTorch's pickles become safetensors, of which `name` is one: those of a
-// model that was saved in parts together. `weights`: an expression of Python's
-// for the weights in what a file `f` has.
+// Says how PyTorch's pickles, of which `name` is one, become safetensors: those
+// of a model that was saved in parts together. `weights`: an expression of
+// Python's for the weights in what a file `f` has.
 std::string DescribePickle(
     const std::string& directory, const std::string& name,
     absl::string_view weights =

@@ -9,15 +9,15 @@
 
 namespace castor {
 
-// What `directory` holds in the place of a Hugging Face model: an adapter to be
-// merged, a checkpoint of DeepSpeed's, PyTorch's, Megatron's or Castor's own, a
-// folder of huggingface_hub's cache. It is told by names alone, and says what
-// to do. "": none of these.
+// Says what `directory` holds in the place of a Hugging Face model: an adapter
+// to be merged, a checkpoint of DeepSpeed's, PyTorch's, Megatron's or Castor's
+// own, a folder of huggingface_hub's cache. It is told by names alone, and says
+// what to do. "": none of these.
 std::string ForeignModel(const std::string& directory);
 
-// What a file of weights or of a configuration is that begins with these bytes
-// and is none, to follow its name: a git-lfs pointer, a web page, a server's
-// answer. "": nothing that this knows.
+// Says, to follow its name, what a file is that should have weights or a
+// configuration and begins with these bytes instead: a git-lfs pointer, a web
+// page, a server's answer. "": nothing that this knows.
 std::string ForeignFile(absl::string_view beginning);
 
 // Why there is neither model.safetensors nor its index in `directory`, and what
@@ -26,7 +26,8 @@ std::string ForeignFile(absl::string_view beginning);
 // NotFound: there are none.
 absl::Status NoWeights(const std::string& directory);
 
-// Whether `directory` has weights, and an adapter of PEFT's beside them.
+// Returns whether `directory` has weights, and an adapter of PEFT's beside
+// them.
 bool HasAdapterBesideWeights(const std::string& directory);
 
 }  // namespace castor

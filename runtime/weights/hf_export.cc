@@ -49,17 +49,17 @@ std::string NameOf(const std::string& directory) {
   return name;
 }
 
-// Whether a file has these bytes.
+// Returns true if a file has these bytes.
 bool Holds(const std::string& path, const std::string& bytes) {
   const auto there = ReadSmallFile(path, static_cast<int64_t>(bytes.size()));
   return there.ok() && *there == bytes;
 }
 
 // OK if there is nothing at `directory`, an empty directory or an earlier
-// export of which nothing is lost but weights. What an export wrote is told by
-// its config.json, which is byte for byte the one that Castor writes for the
-// model in it. A copied file may be somebody's own all the same, put there by
-// hand: it must be the one that comes.
+// export of which nothing is lost but weights. An export is recognised by its
+// config.json, which is byte for byte the one that Castor writes for the model
+// in it. A copied file may be somebody's own all the same, put there by hand:
+// it must be the one that comes.
 absl::Status CheckReplaceable(const std::string& directory,
                               const ExportedConfig& config,
                               const CopiedFiles& copied) {
@@ -171,7 +171,7 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
   CASTOR_RETURN_IF_ERROR(CheckReplaceable(target, config, small_files));
   CASTOR_RETURN_IF_ERROR(MakeDirectories(ParentDirectory(target)).status());
   const std::string last = std::filesystem::path(target).filename().string();
-  // What is left of exports that were killed. If it has to stay, it stays.
+  // Removes what is left of exports that were killed, where that is possible.
   CASTOR_RETURN_IF_ERROR(
       RemoveStaleTemporaries(ParentDirectory(target),
                              [&](absl::string_view of) { return of == last; })

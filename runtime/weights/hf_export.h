@@ -24,12 +24,13 @@ struct ExportedConfig {
 };
 
 struct ExportOptions {
-  // What the values are rounded to, to nearest even; config.json must say it.
+  // The type that values are rounded to, to nearest even; config.json must say
+  // it.
   DType dtype = DType::kFloat32;
   // The most bytes of tensors in a file; one tensor may be larger.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
-  // What stands beside the weights: the tokenizer with which the model was
-  // trained, its settings for generation.
+  // The files that are written beside the weights: the tokenizer with which the
+  // model was trained, its settings for generation.
   CopiedFiles copied = {};
 };
 

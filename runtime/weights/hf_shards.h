@@ -16,7 +16,7 @@
 
 namespace castor {
 
-// What transformers 5 takes where nothing is said.
+// The default of transformers 5.
 inline constexpr int64_t kDefaultMaxShardBytes = 50'000'000'000;
 
 struct WeightFile {
@@ -33,8 +33,8 @@ std::vector<WeightFile> SplitIntoFiles(std::vector<SafetensorsEntry> entries,
 // The text of the index of several files.
 std::string WeightIndexText(absl::Span<const WeightFile> files);
 
-// Whether `name` is that of weights or of their index: one that SplitIntoFiles
-// may give, or kWeightsIndexName.
+// Returns whether `name` is that of weights or of their index: one that
+// SplitIntoFiles may give, or kWeightsIndexName.
 bool IsWeightFileName(absl::string_view name);
 
 }  // namespace castor

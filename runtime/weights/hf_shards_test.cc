@@ -38,7 +38,8 @@ TEST(HfShards, AreFilledInOrder) {
   EXPECT_THAT(
       Split({6, 6, 2, 6, 2, 2}, 10),
       ElementsAre(ElementsAre(6), ElementsAre(6, 2), ElementsAre(6, 2, 2)));
-  // What is larger stands before the file that is being filled, which goes on.
+  // A larger tensor gets a file before the one that is being filled, which goes
+  // on.
   EXPECT_THAT(Split({3, 11, 3, 12, 5}, 10),
               ElementsAre(ElementsAre(11), ElementsAre(12), ElementsAre(3, 3),
                           ElementsAre(5)));

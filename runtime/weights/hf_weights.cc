@@ -41,8 +41,8 @@ std::string Listed(absl::string_view what,
   return text;
 }
 
-// What a file may call `parameter`, the likeliest first. A head of its own is
-// nobody else's.
+// Returns the names that a file may have for `parameter`, the likeliest first.
+// A head of its own has no other's names.
 std::vector<std::string> NamesInFiles(const std::string& parameter,
                                       const HfNames& names, bool tied) {
   std::vector<std::string> found = {

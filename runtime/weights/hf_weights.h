@@ -21,7 +21,7 @@ inline constexpr char kHeadName[] = "lm_head.weight";
 
 // How tensors are named in files of one model family.
 struct HfNames {
-  // What our names may lack in front in a file ("transformer."): files of the
+  // A prefix that our names may lack in a file ("transformer."): files of the
   // model without its head are saved so.
   std::string optional_prefix = {};
   // Our name of the token embedding, which is the head, too, where the two are
@@ -57,9 +57,9 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names);
 
-// Whether the file has both a head and a token embedding, and they are not the
-// same: a model whose configuration ties them was trained or saved without. All
-// values are compared. Errors as of SafetensorsModel::ReadFloats.
+// Returns whether the file has both a head and a token embedding, and they are
+// not the same: a model whose configuration ties them was trained or saved
+// without. All values are compared. Errors as of SafetensorsModel::ReadFloats.
 absl::StatusOr<bool> HasHeadOfItsOwn(const SafetensorsModel& model,
                                      const HfNames& names);
 

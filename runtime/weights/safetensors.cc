@@ -310,8 +310,8 @@ absl::Status SafetensorsFile::ReadFloats(absl::string_view name, int64_t begin,
   }
   const int64_t count = end - begin;
   const int64_t size = SizeOf(tensor->dtype);
-  // Narrow numbers into the end of where they are to be: each becomes wider
-  // only over those that have been read.
+  // Reads narrow numbers into the end of their place: each becomes wider only
+  // over those that have been read.
   const auto raw = [&](int64_t bytes) {
     return absl::MakeSpan(reinterpret_cast<uint8_t*>(out + count) - bytes,
                           bytes);

@@ -6,11 +6,11 @@
 // end]}}, padded with spaces; then the tensors' bytes, C order, little-endian,
 // to which the offsets are relative.
 //
-// What a reader accepts (else InvalidArgument names the file, the tensor and
-// the fault): N at most 100 MB and within the file; JSON that begins with "{",
-// names nothing twice and is nested no deeper than it must; sizes that equal
-// shape * dtype without overflow; ranges that cover the data exactly, without
-// gap or overlap.
+// A reader accepts the following (else InvalidArgument names the file, the
+// tensor and the fault): N at most 100 MB and within the file; JSON that begins
+// with "{", names nothing twice and is nested no deeper than it must; sizes
+// that equal shape * dtype without overflow; ranges that cover the data
+// exactly, without gap or overlap.
 #ifndef CASTOR_RUNTIME_WEIGHTS_SAFETENSORS_H_
 #define CASTOR_RUNTIME_WEIGHTS_SAFETENSORS_H_
 

@@ -427,7 +427,7 @@ TEST_F(SafetensorsModelTest, RefusesPicklesWithTheWayOut) {
                 ::testing::AllOf(HasSubstr(name), HasSubstr("pickle"),
                                  HasSubstr("weights_only=True"),
                                  HasSubstr(dir.path() + "/model.safetensors")));
-    // Beside safetensors they are of no interest.
+    // Pickles beside safetensors are ignored.
     WriteFile(dir.path() + "/model.safetensors", FileOf("{}", 0));
     EXPECT_TRUE(SafetensorsModel::Open(dir.path()).ok());
   }

@@ -1,4 +1,4 @@
-// Everything that a user can get wrong: exit code 2, one line (of a
+// Tests everything that a user can get wrong: exit code 2, one line (of a
 // configuration, one for each thing that is wrong with it) that says what is
 // wrong, where, and what to do, and not a byte changed on disk.
 //
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 class BadInput : public CliTest {
  protected:
-  // Every file and directory but what this fixture itself writes.
+  // Returns every file and directory but those that this fixture itself writes.
   std::map<std::string, std::string> Snapshot() const {
     std::map<std::string, std::string> files;
     for (const auto& entry :
@@ -179,7 +179,7 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
                    {"memory.device_memory", "a size in bytes", "like \"48MiB\"",
                     "or \"unlimited\"", "\"60%\""});
   ExpectSetRefused("data=3", {"data", "expected an object"});
-  // What other programs take there.
+  // Values that other programs take there.
   ExpectSetRefused("bf16=true",
                    {"bf16", "like {\"enabled\": true}, found true"});
   ExpectSetRefused("device=cuda", {"device", "like {\"type\": \"cuda\"}"});
@@ -356,7 +356,7 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "/dev/null"},
                      {"--summary", "/dev/null is no regular file"});
   ExpectTrainRefused({"--trace", "there"}, {"--trace", "there"});
-  // Nor may an output take the place of what is read, under any name.
+  // Nor may an output take the place of an input, under any name.
   ExpectTrainRefused({"--trace", "text.txt"},
                      {"--trace: text.txt is data.train", "another file"});
   ExpectTrainRefused({"--summary", "./there/../text.txt"},

@@ -42,7 +42,7 @@ class CastorProcess {
   ProcessResult Wait();
 
  private:
-  bool Running();  // and if not, `status_` is known
+  bool Running();  // if false, `status_` is known
   const std::string out_path_, err_path_;
   pid_t pid_ = -1;
   bool ended_ = false;

@@ -20,8 +20,8 @@ using Json = nlohmann::json;
 std::string SmallText(int64_t bytes);
 
 // A model of two layers of width 16 over text.txt, 6 steps, with dropout,
-// clipping, accumulation, decay patterns and checkpoints in "out". Everything
-// that could make two runs differ is on.
+// clipping, accumulation, decay patterns and checkpoints in "out". All that
+// could make two runs differ is on.
 Json SmallConfig();
 
 class CliTest : public ::testing::Test {
@@ -60,11 +60,11 @@ class CliTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-// Exit code 2 and on standard error `errors` lines, each of which starts as
-// ours do: more than one only where several things are wrong with a
-// configuration.
+// Expects exit code 2 and `errors` lines on standard error, each of which
+// starts as Castor's do: more than one only where several things are wrong with
+// a configuration.
 void ExpectUserError(const ProcessResult& result, int errors = 1);
-// The same with exit code 1 and one line.
+// Expects the same with exit code 1 and one line.
 void ExpectFailure(const ProcessResult& result);
 
 }  // namespace castor::testing

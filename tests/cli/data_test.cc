@@ -301,7 +301,7 @@ TEST_F(LengthsTest, AllFitOrNoneIsTrained) {
   const int64_t smallest = Json::parse(
       ReadFile(Path("s")))["refused"]["smallest_device_budget_bytes"];
   const std::string set = "memory.device_memory=";
-  // Steps of most batches would fit in what the longest do not.
+  // Steps of most batches would fit in a budget in which the longest do not.
   Json short_ones = config_;
   short_ones["data"]["sequence_length"] = 16;
   EXPECT_EQ(
@@ -317,7 +317,7 @@ TEST_F(LengthsTest, AllFitOrNoneIsTrained) {
   EXPECT_LE(summary["device_peak_bytes"], smallest);
   EXPECT_GE(summary["predicted_device_peak_bytes"],
             summary["device_peak_bytes"]);
-  // Nothing is tokenised for a plan, so it is of what may be needed at most.
+  // Nothing is tokenised for a plan, so it is of the most that may be needed.
   WriteConfig(config_);
   const ProcessResult plan = Castor({"plan", "run.json"});
   EXPECT_EQ(plan.exit_code, 0) << plan.err;
@@ -325,8 +325,8 @@ TEST_F(LengthsTest, AllFitOrNoneIsTrained) {
                                   "padded to at most 5 lengths"));
 }
 
-// Whoever has packed lines already names their documents, and gets what lines
-// of their own give.
+// Lines that were packed before name their documents, and give the same as
+// lines of their own.
 TEST_F(DataTest, DocumentsOfALineAreSamplesOfTheirOwn) {
   std::string apart, together;
   for (int i = 0; i < 12; ++i) {
@@ -506,7 +506,7 @@ TEST_F(DataTest, SaysWhichSamplesHaveNothingToLearnFrom) {
   const ProcessResult evaluated = Castor({"evaluate", "run.json"});
   ExpectUserError(evaluated);
   EXPECT_THAT(evaluated.err, HasSubstr("data.validation: none of its 2"));
-  // Nobody asks for what is not evaluated.
+  // Without evaluations the validation data are not checked.
   config.erase("eval_interval");
   EXPECT_EQ(Train(config).exit_code, 0);
 }

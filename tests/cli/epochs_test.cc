@@ -141,7 +141,7 @@ TEST_F(Epochs, EndEarlyWithTheBestBesideTheNewest) {
   EXPECT_EQ(best["step"], step);
   EXPECT_EQ(best["value"], least);
   EXPECT_EQ(best["metric"], "loss");
-  // Whoever names the directory gets the best; "latest" is the newest.
+  // The directory's name stands for the best; "latest" is the newest.
   const auto evaluate = [&](const std::string& checkpoint) {
     const ProcessResult told = Castor({"evaluate", "run.json", "--checkpoint",
                                        checkpoint, "--summary", "e.json"});

@@ -167,7 +167,7 @@ TEST_P(Export, RoundTripsThroughTheProgram) {
   EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
             ReadFile(Fixture(GetParam()) + "/model.safetensors"));
 
-  // What was exported is a pretrained model like any other.
+  // An exported model is a pretrained model like any other.
   config["model"]["pretrained"] = "exported";
   config["checkpoint"]["dir"] = "again";
   const Json second = Summary(config);
@@ -193,8 +193,8 @@ TEST_F(CliTest, ExportsWhatWasTrained) {
   EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
 }
 
-// What transformers makes of the same values with max_shard_size, and in 16
-// bits, byte for byte.
+// Exports equal transformers' files of the same values byte for byte, with
+// max_shard_size and in 16 bits.
 TEST_F(CliTest, ExportsTheShardsThatTransformersWrites) {
   const std::string fixtures = "tests/fixtures/safetensors/";
   const absl::Status status = RoundTrip(fixtures + "sharded", DType::kFloat32,
@@ -394,7 +394,7 @@ TEST_F(ExportOfADirectory, GivesSizesAlone) {
   const Json second = Summary(config_);
   EXPECT_EQ(second["losses"], first["losses"]);
   EXPECT_EQ(second["parameters_sha256"], first["parameters_sha256"]);
-  // It goes on with what the other saved: it is the same run's identity.
+  // It goes on from the other's checkpoint: it has the same run's identity.
   config_["steps"] = 4;
   config_["checkpoint"]["dir"] = "sizes";
   EXPECT_EQ(Train(config_, {"--resume", "latest"}).exit_code, 0);
@@ -425,8 +425,8 @@ class ExportOver : public CliTest {
   }
 };
 
-// Who had the former directory open still sees it whole, without a file of the
-// new one: nothing was ever put in it.
+// A program that had the former directory open still sees it whole, without a
+// file of the new one: nothing was ever put in it.
 TEST_F(ExportOver, AnEarlierOneReplacesItAtOnce) {
   const std::string before = Bytes("hf");
   const int fd = open(Path("hf").c_str(), O_RDONLY | O_DIRECTORY);
@@ -475,7 +475,7 @@ TEST_F(ExportOver, OnAFullDiskLeavesTheFormerOne) {
   EXPECT_EQ(List("."), names);
 }
 
-// What a killed export has left beside it goes with the next one.
+// The next export removes what a killed one has left beside it.
 TEST_F(ExportOver, RemovesWhatAKilledOneLeft) {
   std::filesystem::create_directory(Path("hf.tmp-1-0"));
   WriteFile(Path("hf.tmp-1-0/model.safetensors"), "half");

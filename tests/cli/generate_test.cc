@@ -93,7 +93,8 @@ TEST_F(GenerateTest, RefusesWhatItCannotDo) {
   ExpectUserError(Generate({"--temperature", "-1"}));
 }
 
-// What training says of its last step is what evaluating its checkpoint says.
+// Evaluating the checkpoint gives the figures that training gave for its last
+// step.
 TEST_F(GenerateTest, EvaluatesACheckpointAsTheRunDid) {
   const ProcessResult evaluated =
       Castor({"evaluate", "run.json", "--checkpoint", "latest", "--summary",
@@ -117,7 +118,7 @@ TEST_F(GenerateTest, EvaluatesACheckpointAsTheRunDid) {
   ExpectUserError(Castor({"evaluate", "run.json", "--checkpoint", "nowhere"}));
 }
 
-// Whoever reads a model of which one value is damaged says that.
+// Every command that reads a model of which one value is damaged says so.
 TEST_F(GenerateTest, TellsOfWeightsThatAreNoNumbers) {
   ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
   std::string weights = ReadFile(Path("hf/model.safetensors"));

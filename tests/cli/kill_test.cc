@@ -88,8 +88,9 @@ class KilledRun : public CliTest {
     return false;
   }
 
-  // What the trace of a killed run has of operators, work and waits; it can be
-  // read, whenever the run was killed, but for the instant of its first line.
+  // Returns the number of operators, work and waits in the trace of a killed
+  // run; it can be read whenever the run was killed, except in the instant of
+  // its first line.
   int64_t TracedEvents() const {
     if (!Exists("run.trace")) return 0;
     const auto trace = ReadTraceFile(Path("run.trace"));

@@ -101,7 +101,7 @@ TEST_F(Launched, BadRequestsGetOneLine) {
       {{"--nproc", "2", "--rsh", " ", "run.json"}, "--rsh"},
       {{"--nproc", "2", "--bogus", "run.json"}, "--bogus"},
       {{"--nproc", "2", "run.json", "--bogus"}, "--bogus"},
-      // What the ranks find out themselves.
+      // Errors that the ranks find themselves.
       {{"--nproc", "2", "nosuch.json"}, "nosuch.json"},
       {{"--nproc", "3", "run.json"}, "world size 3"},
       {{"--nproc", "2", "run.json", "--set", "sed=1"}, "seed"},

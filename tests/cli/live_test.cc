@@ -46,8 +46,8 @@ class Followed : public CliTest {
     return process;
   }
 
-  // Asks as the page does, for what is new, into `points_` and `validation_`.
-  // The answer's state.
+  // Asks as the page does, for new points, into `points_` and `validation_`.
+  // Returns the answer's state.
   std::string Ask() {
     const auto last = [](const Json& steps) {
       return std::to_string(steps.empty() ? 0 : steps.back().get<int64_t>());
@@ -230,7 +230,7 @@ TEST_F(Followed, ByTensorBoardOverAnInterruption) {
   expect(files[1], second, 90);
   EXPECT_EQ(files[0][0].file_version, "brain.Event:2");
   EXPECT_FALSE(files[0][1].session_start);
-  // What the first run may have said of steps after the checkpoint is void.
+  // Records of the first run about steps after the checkpoint are void.
   EXPECT_TRUE(files[1][1].session_start);
   EXPECT_EQ(files[1][1].step, 91);
 }

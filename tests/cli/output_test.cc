@@ -1,6 +1,6 @@
-// Outputs that take nothing more: a run goes on without its progress and what
-// follows it; what was asked for as a file fails with a clear error, and leaves
-// what was there. (Checkpoints and traces have tests of their own.)
+// Tests outputs that take nothing more: a run goes on without its progress and
+// what follows it; a file that was asked for fails with a clear error, and
+// leaves the former one. (Checkpoints and traces have tests of their own.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ class OutputTest : public CliTest {
     return RunCastor({"train", "run.json", "--summary", "summary.json"},
                      directory(), /*ranks=*/0, setup + "; exec \"$@\"");
   }
-  // What a run leaves that nobody hinders, the paths of its checkpoints too.
+  // Expects what an undisturbed run leaves, and the paths of its checkpoints.
   void ExpectTrained() const {
     const Json summary = Json::parse(ReadFile(Path("summary.json")));
     const std::vector<std::string> saved = List("out");
@@ -170,7 +170,7 @@ TEST_F(OutputTest, TablesThatCannotBeWrittenLeaveNoDirectory) {
   EXPECT_THAT(List("there"), IsEmpty());
 }
 
-// What a run writes to standard error, a JSON object a line.
+// Parses what a run writes to standard error, a JSON object a line.
 std::vector<Json> Objects(const std::string& lines) {
   std::vector<Json> objects;
   for (const absl::string_view line :

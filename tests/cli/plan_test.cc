@@ -1,6 +1,6 @@
-// What `castor plan` plans for models of people's sizes, from their config.json
-// alone: no weights, no memory for them, seconds. This machine need not have
-// what the budgets say.
+// Tests `castor plan` for models of the sizes that people train, from their
+// config.json alone: it takes seconds, no weights and no memory for them. This
+// machine need not have the memory of the budgets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -175,7 +175,7 @@ TEST_F(PlanOfExample, OptIsPlannedByTheProgram) {
               HasSubstr("\na trained parameter takes 18 bytes at home; "));
   EXPECT_THAT(fits.out, HasSubstr("\n  activations of 24 blocks: 24 made again "
                                   "(which spares 4.14 GiB)\n"));
-  // How fast, and what limits it.
+  // The step's time, and what limits it.
   EXPECT_THAT(
       fits.out,
       ContainsRegex("predicted step: [0-9.e+]+ s, [0-9.]+ tokens/s, "
@@ -246,7 +246,7 @@ TEST_F(PlanOfGpu, PutsTheRunOnTheMachineThatIsNamed) {
                         "memory (--ram)\n"));
   EXPECT_THAT(plan.out, ContainsRegex("budget +22.5 GiB +64.0 GiB\n"));
   EXPECT_THAT(plan.out, HasSubstr("durations as estimated"));
-  // What the configuration gives, it has.
+  // Values that the configuration gives are kept.
   const ProcessResult given =
       Plan({"--gpu", "4090", "--set", "memory.device_memory=1GiB", "--set",
             "device.bus_gbps=6", "--host", "server"});
@@ -457,7 +457,7 @@ TEST_F(PlanAsJson, FollowsTheMachinesFigures) {
             slow["predicted_step_seconds"]);
 }
 
-// What a machine's ranks share is counted once.
+// Memory that a machine's ranks share is counted once.
 TEST_F(PlanAsJson, DividesAMachineAmongItsRanks) {
   const auto plan = [&](const std::string& nodes, const std::string& gpus) {
     return Figures({"--model", "gpt2", "--gpu", "a100-40", "--host", "server",
@@ -521,7 +521,7 @@ TEST_F(PlanAsJson, SaysWhatARefusalNeeds) {
   EXPECT_GT(host["refused"]["smallest_host_budget_bytes"], int64_t{64} << 30);
   EXPECT_EQ(host["ram_bytes"], int64_t{64} << 30);
 
-  // What is wrong otherwise leaves standard output empty.
+  // Other errors leave standard output empty.
   const ProcessResult wrong =
       Castor({"plan", "--model", "gpt2", "--gpu", "none", "--json"});
   ExpectUserError(wrong);

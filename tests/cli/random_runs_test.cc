@@ -44,7 +44,7 @@ class RandomRuns : public CliTest {
     }
   }
 
-  // What a run's bits may depend on.
+  // Draws the settings on which a run's bits may depend.
   static Json RandomRun(Random& random) {
     Json config = SmallConfig();
     const bool streaming = random.Chance(0.5);
@@ -158,7 +158,8 @@ class RandomRuns : public CliTest {
     data.erase("shuffle_window");
   }
 
-  // What they may not depend on. *ranks: 0 is a process of its own.
+  // Draws the settings on which they may not depend. *ranks: 0 is a process of
+  // its own.
   static Json RandomPlacement(Random& random, Json config, int* ranks) {
     *ranks = random.Pick({0, 2});
     // Micro batches are two of all ranks together.

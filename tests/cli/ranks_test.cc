@@ -54,7 +54,7 @@ std::vector<std::string> Messages(const ProcessResult& result) {
   return messages;
 }
 
-// Whether the process is gone by then.
+// Returns true if the process is gone by then.
 bool EndsWithin10s(pid_t pid) {
   for (int i = 0; i < 1000; ++i) {
     if (kill(pid, 0) != 0) return true;
@@ -151,7 +151,7 @@ TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
   std::string text = ReadFile(Path("text.txt"));
   std::reverse(text.begin(), text.end());
   WriteFile(Path("other.txt"), text);
-  // What rank 1 alone is given, and what is then said of it.
+  // Settings that rank 1 alone is given, and the messages about them.
   const struct {
     const char* setting;
     const char* says;
@@ -192,7 +192,8 @@ TEST_F(SeveralRanks, SayOnceThatAnOptionIsUnknown) {
   EXPECT_THAT(Messages(result), ElementsAre(HasSubstr("--bogus")));
 }
 
-// What one process does is rank 0's, and a plan is of the ranks that there are.
+// Rank 0 does what one process has to do, and a plan is of the ranks that there
+// are.
 TEST_F(SeveralRanks, ExportAndPlanOnce) {
   Json config = Config();
   config["checkpoint"] = {{"dir", "out"}};
@@ -212,7 +213,7 @@ TEST_F(SeveralRanks, ExportAndPlanOnce) {
   EXPECT_NE(two.out, Castor({"plan", "run.json"}).out);
 }
 
-// Whatever fails after the traces are merged.
+// The error comes after the traces are merged.
 TEST_F(SeveralRanks, ReportASummaryThatCannotBeWritten) {
   Json config = Config();
   config["steps"] = 100'000;
@@ -284,7 +285,8 @@ TEST_F(SeveralRanks, AllEndWhenOnesDiskIsFull) {
   for (const auto& [rank, pid] : pids) {
     EXPECT_TRUE(EndsWithin10s(pid)) << "rank " << rank;
   }
-  // What was saved before is there, whole, and nothing else is.
+  // The checkpoints that were saved before are there, whole, and nothing else
+  // is.
   std::vector<std::string> saved = List("out");
   // Left by rank 0 if the launcher was faster to end it.
   std::erase(saved, "castor.lock");
@@ -319,7 +321,7 @@ TEST_F(SeveralRanks, StopAfterTheSameStepWhenOneIsAskedTo) {
 }
 
 TEST_F(SeveralRanks, ReportTheFirstThatHangs) {
-  // Who speaks for all says nothing then: the next does.
+  // The rank that speaks for all says nothing then: the next does.
   Json config = Config();
   config["steps"] = 100'000;
   config["network"] = {{"timeout_seconds", 2}};

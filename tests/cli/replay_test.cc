@@ -254,7 +254,7 @@ TEST_F(ReplayTest, RefusesInTrainsOwnWords) {
                                   "memory.placement_policy \"auto\""));
 }
 
-// What --json prints is what the table of --csv has.
+// --json prints the same figures as the table of --csv.
 TEST_F(ReplayTest, TellsFiguresAsJson) {
   const Json summary = Summary(Config("auto"), {"--trace", "run.trace"});
   const auto figures = [&](std::vector<std::string> args, int exit_code) {

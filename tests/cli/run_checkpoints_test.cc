@@ -177,7 +177,7 @@ TEST_F(RunCheckpointsTest, TellsAnotherTextFromItsOwn) {
   EXPECT_THAT(refused.err, HasSubstr("data.train: \"4000 tokens, checksum "));
 }
 
-// What was written before runs had identities.
+// The checkpoint is as those that were written before runs had identities.
 TEST_F(RunCheckpointsTest, GoesOnFromACheckpointWithoutIdentity) {
   const Json whole = Summary(config_);
   const std::string path = Path("out/step-00000004.castor");
@@ -287,7 +287,7 @@ TEST_F(RunCheckpointsTest, GoesOnWhereItIsToldAndSavesWhenThereIsRoom) {
   EXPECT_EQ(saved, sha({"--set", "checkpoint=false"}));
 }
 
-// What is not saved at the end is lost: that is a failure.
+// Steps that are not saved at the end are lost: that is a failure.
 TEST_F(RunCheckpointsTest, FailsWhenItsEndIsNotSaved) {
   config_["checkpoint"]["on_error"] = "continue";
   config_["checkpoint"]["save_interval"] = 0;

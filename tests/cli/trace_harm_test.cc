@@ -1,5 +1,5 @@
-// What happens to a trace's file while its run goes on: the run ends as it
-// would have, says so once, and what was recorded can be read.
+// Tests harm to a trace's file while its run goes on: the run ends as it would
+// have, says so once, and what was recorded can be read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ TEST_F(TraceHarm, ARunWhoseTraceIsCutGoesOn) {
   }
 }
 
-// Each has its own, and whoever comes later has the name.
+// Each run has its own trace, and the later one has the name.
 TEST_F(TraceHarm, TwoRunsWithOneTraceKeepBoth) {
   WriteConfig(Endless());
   TemporaryDirectory elsewhere;  // of the first one's outputs

@@ -118,7 +118,7 @@ TEST_F(Trace, ViewEndsInOrderOnASignal) {
   MakeTrace("run.trace");
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto process = View({"run.trace"});
-    // Whatever its clients do.
+    // A client that hangs makes no difference.
     const TestConnection hanging(PortOf(url_));
     hanging.Send("GET /view");
     process->Signal(signal);

@@ -141,8 +141,8 @@ TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
     EXPECT_LT(result.out.find(std::string("\n  ") + row), first) << row;
   }
   EXPECT_LT(result.out.find("\npredicted step: "), first);
-  // From measured durations, when the warm-up is over; at the end beside what
-  // was measured.
+  // The forecast is from measured durations, when the warm-up is over; at the
+  // end it is beside the measured step.
   EXPECT_THAT(result.out.substr(first),
               HasSubstr("; addresses planned (durations as measured)\n"));
   EXPECT_THAT(result.out, HasSubstr("% of it), bound by "));
@@ -213,7 +213,7 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
 }
 
 // After the first update, which is far too large, a step overflows in forward
-// already, so that there is no loss; whoever reads its figures copes with that.
+// already, so that there is no loss; all readers of its figures cope with that.
 TEST_F(TrainCommand, ShowsAStepWithoutALoss) {
   Json config = SmallConfig();
   config["fp16"] = {{"enabled", true}, {"min_loss_scale", 0x1p-50}};

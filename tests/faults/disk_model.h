@@ -1,16 +1,17 @@
-// A file system between what programs see and what a power cut leaves.
+// A file system that keeps what programs see apart from what a power cut
+// leaves.
 //
-// Every effect of the log happens at once for whoever looks; on the disk it is
-// from the next fsync on:
+// Programs see every effect of the log at once; it is on the disk from the next
+// fsync on:
 //   - bytes and sizes of a file when the file is forced to disk;
 //   - names in a directory when the directory is.
-// Until then each single one may be there or not, whatever became of those
-// before and after it: a rename without the creation, a file's end without its
-// beginning (zeros), half of a write. One rename, or exchange, is there as a
-// whole or not at all, as file systems with a journal have it.
+// Until then each one may be there or not, independently of those before and
+// after it: a rename without the creation, a file's end without its beginning
+// (zeros), half of a write. One rename, or exchange, is there as a whole or not
+// at all, as file systems with a journal have it.
 //
-// This is less than what POSIX promises and much less than what ext4 or XFS
-// keep, whose operations on names reach the disk in their order.
+// This is less than POSIX promises and much less than ext4 or XFS keep, whose
+// operations on names reach the disk in their order.
 #ifndef CASTOR_TESTS_FAULTS_DISK_MODEL_H_
 #define CASTOR_TESTS_FAULTS_DISK_MODEL_H_
 
@@ -31,7 +32,7 @@ using Tree = std::map<std::string, std::string>;
 
 class DiskModel {
  public:
-  // All that is in `before` is on the disk.
+  // Everything in `before` is on the disk.
   explicit DiskModel(const Tree& before);
   ~DiskModel();
   DiskModel(const DiskModel&) = delete;
@@ -39,10 +40,10 @@ class DiskModel {
 
   void Apply(const EffectRecord& effect);
 
-  // What programs see.
+  // Returns the files that programs see.
   Tree Seen() const;
-  // What a power cut now may leave: of what is not yet on the disk, each with
-  // the chance `share`.
+  // Returns files that a power cut may leave now: each effect that is not yet
+  // on the disk is there with the chance `share`.
   Tree AfterPowerCut(double share, std::mt19937_64& random) const;
 
  private:
@@ -73,7 +74,7 @@ class DiskModel {
 
 // Writes `tree` to `directory`, which is emptied before.
 void WriteTree(const Tree& tree, const std::string& directory);
-// The same as ReadTree of scenario.h, with directories.
+// Does the same as ReadTree of scenario.h, with directories.
 Tree ReadWholeTree(const std::string& directory);
 
 }  // namespace castor::faults

@@ -134,7 +134,7 @@ class FaultInjection : public ::testing::TestWithParam<Scenario*> {
     return absl::StrCat(directory_.path(), "/", name);
   }
 
-  // A copy of what was prepared, empty otherwise.
+  // A copy of the prepared directory, empty otherwise.
   std::string NewCopy(absl::string_view name) const {
     const std::string path = Path(name);
     std::filesystem::remove_all(path);
@@ -198,7 +198,7 @@ std::vector<Case> FaultInjection::MakeCases(
   for (const SiteRecord& site : sites) {
     places[Sweeps() ? site.id : site.place].push_back(&site);
   }
-  // What an earlier scenario has tried.
+  // The places that earlier scenarios have tried.
   static std::set<uint64_t>& tried = *new std::set<uint64_t>;
   std::mt19937_64 random(Seed());
   std::vector<Case> cases, later;

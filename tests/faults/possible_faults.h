@@ -1,4 +1,4 @@
-// What can go wrong with a call: the table of functions and errnos.
+// The faults that calls can meet: the table of functions and errnos.
 #ifndef CASTOR_TESTS_FAULTS_POSSIBLE_FAULTS_H_
 #define CASTOR_TESTS_FAULTS_POSSIBLE_FAULTS_H_
 
@@ -10,9 +10,10 @@
 
 namespace castor::faults {
 
-// They are those that the manual pages of sections 2 and 3 have, without what
-// only a wrong argument brings about (EBADF, EFAULT): those are defects, which
-// the tests of the functions look for. Empty: nothing can.
+// Returns the faults that the manual pages of sections 2 and 3 have, without
+// those that only a wrong argument brings about (EBADF, EFAULT): these are
+// defects, which the tests of the functions look for. Empty: nothing can go
+// wrong.
 std::vector<int32_t> PossibleFaults(const std::string& function, Object object);
 
 // "ENOSPC", "short", "end", or for getaddrinfo "EAI_AGAIN".

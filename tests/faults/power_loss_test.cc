@@ -29,7 +29,7 @@ namespace {
 using testing::FromEnvironment;
 using testing::SmallText;
 
-// The four tests below take as many parts, in the order of what they try most.
+// The four tests below take as many parts, in the order of how much they try.
 constexpr int64_t kParts = 10;
 
 int64_t Seed() {
@@ -67,7 +67,8 @@ class PowerLoss : public ::testing::Test {
     WriteFile(run_directory() + "/run.json", config.dump(2));
   }
 
-  // A run from what is in the directory. False: it failed, which is told.
+  // Records a run from the state of the directory. False: it failed, which is
+  // reported.
   bool Record(const std::vector<std::string>& args) {
     recording_ = {};
     recording_.before = Files();
@@ -88,7 +89,8 @@ class PowerLoss : public ::testing::Test {
 
   // `parts` of kParts of all cuts.
   void CutPower(int64_t parts, const Check& check);
-  // What was saved of a run that ends with `sha256` goes on.
+  // Cuts power, and expects that the run goes on from what was saved and ends
+  // with `sha256`.
   void CutPowerAndResume(int64_t parts, const std::string& sha256) {
     CutPower(parts, [&](const std::string& directory, size_t moment) {
       return JudgeResumed(directory, ReportedSteps(recording_.effects, moment),
@@ -107,8 +109,9 @@ class PowerLoss : public ::testing::Test {
     return tree;
   }
 
-  // The log has all that matters: with nothing lost the model has the files
-  // that are there. (A trace is written through a mapping and would not be.)
+  // Checks that the log has all that matters: with nothing lost the model has
+  // the files that are there. (A trace is written through a mapping and would
+  // not be.)
   void ExpectModelIsRight() const {
     DiskModel disk(recording_.before);
     for (const EffectRecord& effect : recording_.effects) disk.Apply(effect);
@@ -235,7 +238,8 @@ TEST_F(PowerLoss, OfAnExportOverAnother) {
   CutPower(2, [&](const std::string& directory, size_t moment) -> std::string {
     auto there = ReadTree(directory + "/hf");
     std::erase_if(there, [](const auto& file) {
-      // Nobody's, and what told that the directory was being written.
+      // Temporary files are nobody's, and the lock told that the directory was
+      // being written.
       return absl::StrContains(file.first, ".tmp-") || file.first == "lock";
     });
     bool told = false;

@@ -1,4 +1,5 @@
-// What a user does with castor, small, and how its ending is judged.
+// Scenarios: small versions of what users do with castor, each with a judgement
+// of how it ended.
 #ifndef CASTOR_TESTS_FAULTS_SCENARIO_H_
 #define CASTOR_TESTS_FAULTS_SCENARIO_H_
 
@@ -22,19 +23,19 @@ Json TinyConfig();
 // Every file under `directory`, by its path from there.
 std::map<std::string, std::string> ReadTree(const std::string& directory);
 
-// Steps that the run has reported as saved: a checkpoint has its name and its
-// directory was forced to disk after that, or it was printed. The first
-// `num_effects` of the log are looked at.
+// Returns the steps that the run has reported as saved: a checkpoint has its
+// name and its directory was forced to disk after that, or it was printed. The
+// first `num_effects` of the log are looked at.
 std::set<int64_t> ReportedSteps(const std::vector<EffectRecord>& effects,
                                 size_t num_effects);
 
-// "" if it ended as a run may: with 0, or with 1 or 2 and one line. Else what
-// is wrong.
+// Returns "" if it ended as a run may: with 0, or with 1 or 2 and one line.
+// Else says what is wrong.
 std::string JudgeEnding(const WatchedResult& result);
 
-// `castor train --resume latest` in `directory`, nothing failing: "" if it
-// starts at or after the last of `reported` and ends with `sha256`, or finds
-// no checkpoint where none was reported.
+// Runs `castor train --resume latest` in `directory`, without faults. Returns
+// "" if it starts at or after the last of `reported` and ends with `sha256`, or
+// finds no checkpoint where none was reported.
 std::string JudgeResumed(const std::string& directory,
                          const std::set<int64_t>& reported,
                          const std::string& sha256);
@@ -45,7 +46,7 @@ class Scenario {
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& args() const { return args_; }
-  // Where the command is run again and again, in copies of this.
+  // Fills `directory`, in copies of which the command is run again and again.
   virtual void Prepare(const std::string& directory) const = 0;
   // Learns from the undisturbed run in `directory`, a copy of `prepared`. "" if
   // it is as it should be.
@@ -66,7 +67,8 @@ class Scenario {
   const std::vector<std::string> args_;
 };
 
-// Ordered: what an earlier one calls in the same way, a later one need not try.
+// Returns all scenarios in order: a later one need not try the calls that an
+// earlier one makes in the same way.
 std::vector<std::unique_ptr<Scenario>> AllScenarios();
 
 }  // namespace castor::faults

@@ -159,8 +159,8 @@ class Making : public Scenario {
     const std::string path = absl::StrCat(directory, "/", out_);
     if (std::filesystem::is_directory(path)) {
       auto files = ReadTree(path);
-      // Nobody's, and what told that the directory was being written: it may
-      // not have been possible to remove them.
+      // Temporary files are nobody's, and the lock told that the directory was
+      // being written: it may not have been possible to remove them.
       std::erase_if(files, [](const auto& file) {
         return absl::StrContains(file.first, ".tmp-") || file.first == "lock";
       });
@@ -217,7 +217,7 @@ void Pretrained(Json& config, const std::string& directory) {
   config["data"]["tokenizer"] = "bytes";
 }
 
-// What there is for Making.
+// The setups of Making.
 
 void Trained(const std::string& directory) {
   Run(directory,

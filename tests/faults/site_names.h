@@ -1,4 +1,4 @@
-// What a site is called in a message: the functions that lead to it.
+// Names a site in messages, by the functions that lead to it.
 #ifndef CASTOR_TESTS_FAULTS_SITE_NAMES_H_
 #define CASTOR_TESTS_FAULTS_SITE_NAMES_H_
 

@@ -1,5 +1,5 @@
-// The real program under the interposer: what it called, what failed, what it
-// did to the file tree.
+// Runs the real program under the interposer, which records its calls, the
+// fault that it met and what it did to the file tree.
 #ifndef CASTOR_TESTS_FAULTS_WATCHED_RUN_H_
 #define CASTOR_TESTS_FAULTS_WATCHED_RUN_H_
 
@@ -49,7 +49,7 @@ struct FaultPlan {
 struct WatchOptions {
   FaultPlan plan;
   // A shell's script that starts castor, which is "$@", with the variables
-  // WATCHED before it; and as how many ranks mpirun runs that, or 0.
+  // WATCHED before it; and the number of ranks as which mpirun runs that, or 0.
   std::string start = "WATCHED exec \"$@\"";
   int mpi_ranks = 0;
   int64_t min_allocation_bytes = INT64_MAX;  // smaller ones are not watched
@@ -67,7 +67,7 @@ struct WatchedResult {
   std::vector<EffectRecord> effects;  // of all processes, in one order
 };
 
-// Far beyond what a good run takes on any machine.
+// Far more than a good run takes on any machine.
 inline constexpr int kHangSeconds = 60;
 
 // Runs `castor ARGS...` in `directory`. Thread-safe.

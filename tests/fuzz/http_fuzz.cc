@@ -89,7 +89,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       sent.substr(0, castor::cli::kMaxRequestBytes);
   const int64_t head_bytes = castor::cli::HttpHeadBytes(received);
   if (head_bytes == 0) {
-    // What the server would not parse is no request to the parser either.
+    // The parser refuses an incomplete head, too, which the server would not
+    // parse.
     CASTOR_CHECK(!castor::cli::ParseHttpRequest(received).ok());
     return 0;
   }

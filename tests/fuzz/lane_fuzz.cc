@@ -93,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (gathered.ok() && reduced.ok() && device->Synchronize(*reduced).ok()) {
     CASTOR_CHECK(std::memcmp(all + 16, mine, 16) == 0);
   }
-  // Nothing of what is on the stack is touched from here on.
+  // Nothing on the stack is touched from here on.
   communicator->reset();
   return 0;
 }

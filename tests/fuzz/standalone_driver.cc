@@ -43,7 +43,7 @@ using Input = std::vector<uint8_t>;
 const Input* current = nullptr;
 std::string crash_path;
 
-// What a run needs to be had again. Written before there are inputs.
+// Says with which seed to repeat a run. Written before there are inputs.
 std::string seed_note;
 
 // Calls only what a signal handler may.

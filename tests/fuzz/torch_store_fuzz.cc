@@ -1,5 +1,5 @@
-// Any answers of what listens where torchrun's store should: an address of rank
-// 0 as the store may hold it, or an error; in time.
+// Any answers of a listener in the place of torchrun's store: an address of
+// rank 0 as the store may hold it, or an error; in time.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-// What is wrong with a configuration, and how it is said.
+// Tests which errors of a configuration are found, and how they are reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

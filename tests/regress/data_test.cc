@@ -56,7 +56,7 @@ class RegressData : public CliTest {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return Json::parse(ReadFile(Path("e.json")));
   }
-  // That `castor train` refuses the configuration with each of `words`.
+  // Expects that `castor train` refuses the configuration with each of `words`.
   void ExpectRefused(const Json& config,
                      const std::vector<std::string>& words) const {
     const ProcessResult result = Train(config);

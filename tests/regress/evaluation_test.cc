@@ -1,4 +1,4 @@
-// What a run's validation loss is the mean of.
+// Tests over which tokens a run's validation loss is the mean.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ class RegressEvaluation : public CliTest {
 TEST_F(RegressEvaluation, NoSampleCountsTwice) {
   const Json config = Config(2);
   const double loss = LossOfRun(config);
-  // The mean of what each sample has by itself: all have as many targets.
+  // The mean of each sample's own loss: all have as many targets.
   double sum = 0;
   for (int i = 0; i < 3; ++i) {
     WriteFile(Path("one.jsonl"), Lines(100 + i, 1));

@@ -1,4 +1,4 @@
-// What the exit status and the summary say of how a run ended.
+// Tests what the exit status and the summary say of how a run ended.
 // docs/exit-status.md
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -170,7 +170,7 @@ TEST_F(ExitStatus, IsInTheSummaryOfWhatIsRefused) {
   ExpectEnded("refused", "data.train");
 }
 
-// What is no summary stays, whatever else is wrong.
+// A file that is no summary stays, whatever else is wrong.
 TEST_F(ExitStatus, IsWrittenOverNothingButASummary) {
   for (const std::string text : {"{\"steps\": 3}", "my notes"}) {
     WriteFile(Path("summary.json"), text);

@@ -63,7 +63,7 @@ class GenerationTest : public CliTest {
                              "--summary", "text.json"});
     return Castor(args);
   }
-  // How many tokens come, the one that ends the text included.
+  // Returns how many tokens come, including the one that ends the text.
   size_t NewTokens(const std::vector<std::string>& args) const {
     const ProcessResult result = Generate(args);
     EXPECT_EQ(result.exit_code, 0) << result.err;

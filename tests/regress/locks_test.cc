@@ -75,7 +75,7 @@ TEST_F(RegressLocks, ADirectoryInALocksPlaceIsNoLock) {
             HasSubstr("no regular file: remove it"), Not(HasSubstr("in use"))));
 }
 
-// Who waits says for whom, and not for ever.
+// A run that waits says for which other, and does not wait for ever.
 TEST_F(RegressLocks, AWaitHasAnEndAndAName) {
   ASSERT_EQ(Train(Config()).exit_code, 0);
   const std::string cache = Cache();
@@ -107,8 +107,9 @@ TEST_F(RegressLocks, AWaitHasAnEndAndAName) {
   EXPECT_EQ(waits.Wait().exit_code, 0);
 }
 
-// What another user had put under the name of a run's tokens, in a folder that
-// all may write to, was learned without a word: its checksums can be computed.
+// A file that another user had put under the name of a run's tokens, in a
+// folder that all may write to, was learned without a word: its checksums can
+// be computed.
 TEST_F(RegressLocks, TokensOfAnotherUserAreNotLearned) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   Json config = Config();

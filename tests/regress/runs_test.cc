@@ -1,5 +1,5 @@
-// How a run starts and what it leaves: checkpoints that nobody asked for and
-// everybody expects, checks before anything is spent, the learning rate.
+// Tests how a run starts and what it leaves: checkpoints that nobody asked for
+// and everybody expects, checks before anything is spent, the learning rate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ class Runs : public CliTest {
     config_.erase("checkpoint");
     config_["steps"] = 3;
   }
-  // What a whole run of as many steps comes to.
+  // Returns the SHA-256 with which a whole run of as many steps ends.
   std::string Sha(int64_t steps) {
     Json config = config_;
     config["checkpoint"] = false;
@@ -52,7 +52,7 @@ TEST_F(Runs, SaveBesideTheConfigurationWhereItDoesNotSay) {
       result.out.find("checkpoints: " + Path("run.castor") + ", at the end");
   EXPECT_LT(told, result.out.find("\nstep 1/")) << result.out;
 
-  // Whatever takes a directory of checkpoints takes this one.
+  // Every command that takes a directory of checkpoints takes this one.
   EXPECT_EQ(
       Castor({"evaluate", "run.json", "--checkpoint", "latest"}).exit_code, 0);
   EXPECT_EQ(Castor({"export", "run.castor", "hf"}).exit_code, 0);
@@ -205,7 +205,7 @@ TEST_F(Runs, BeginWhereNoCheckpointIsWholeAndLoseNone) {
 }
 
 // Reported: hours of tokenising, and then that the directory for checkpoints
-// cannot be made. What is wrong with the data comes last here.
+// cannot be made. Errors of the data come last here.
 TEST_F(Runs, LookAtTheCheapBeforeTheyReadData) {
   WriteFile(Path("text.jsonl"), "{\"text\": 1}\n");
   config_["data"]["train"] = "text.jsonl";

@@ -255,7 +255,8 @@ TEST_F(TokenizersTest, GivesDeclaredTokensTheIdsOfTransformers) {
 }
 
 // tokenizer.json was a link into a cache of downloads from which its file had
-// been removed: the run took bytes. What cannot be read is there.
+// been removed: the run took bytes. A file that cannot be read is no missing
+// one.
 TEST_F(TokenizersTest, TakesNothingUnreadableForMissing) {
   MakePretrained(256);
   const std::string path = Path("m/tokenizer.json");

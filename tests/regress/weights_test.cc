@@ -48,7 +48,7 @@ class WeightsTest : public CliTest {
   void Write(const Json& config, const SmallTensors& tensors) const {
     WriteSmallModel(Path("m"), config, tensors);
   }
-  // What each command says that would compute with the model.
+  // Expects that each command that would compute with the model is refused.
   void ExpectRefused(const std::vector<std::string>& commands,
                      const ::testing::Matcher<std::string>& why) const {
     for (const std::string& command : commands) {

@@ -11,7 +11,7 @@
 //
 // A template sees the messages, the tools, the documents,
 // add_generation_prompt, the named tokens (bos_token, ...), and, over these,
-// the conversation's own further variables. Of messages, keys whose value is
+// the conversation's own further variables. Keys of messages whose value is
 // null are left out; reasoning_content, thinking or reasoning, whichever comes
 // first, is given under the first two of these names.
 #ifndef CASTOR_TEXT_CHAT_CHAT_TEMPLATES_H_
@@ -33,18 +33,19 @@ struct ChatOptions {
   // The template with this name is applied. "": the only one is; of several, it
   // is "tool_use" where there are tools and such a template, else "default".
   std::string name;
-  // Whether the text ends with what begins an assistant's turn.
+  // If true, the text ends with the begin of an assistant's turn.
   bool add_generation_prompt = false;
-  // What time templates see, in seconds since 1970; 0: the time it is.
+  // The time that templates see, in seconds since 1970; 0: the present time.
   int64_t now_s = 0;
 };
 
 // Threads: immutable; any number may use it at once.
 class ChatTemplates {
  public:
-  // `named_tokens` are those of the directory's tokenizer (tokenizer.h).
-  // NotFound: the directory has no template. InvalidArgument: a file is none.
-  // A template itself is looked at when it is asked for.
+  // Loads the templates. `named_tokens` are those of the directory's tokenizer
+  // (tokenizer.h). NotFound: the directory has no template. InvalidArgument: a
+  // file is no template's. An error in a template itself is reported only when
+  // the template is asked for.
   static absl::StatusOr<ChatTemplates> Load(
       const std::string& directory,
       std::map<std::string, std::string> named_tokens);
@@ -56,7 +57,7 @@ class ChatTemplates {
   absl::StatusOr<jinja::Rendered> Render(const Conversation& conversation,
                                          const ChatOptions& options) const;
 
-  // The template that Render applies. InvalidArgument: as above.
+  // Returns the template that Render applies. InvalidArgument: as above.
   absl::StatusOr<const jinja::Template*> Find(const ChatOptions& options,
                                               bool has_tools) const;
 
@@ -71,7 +72,7 @@ class ChatTemplates {
   absl::Status ReadConfig(const std::string& directory);
   void Add(const std::string& name, std::string place,
            absl::string_view source);
-  // The same, as an entry whose `parsed` is right.
+  // Returns the same as an entry, whose `parsed` is OK.
   absl::StatusOr<const Entry*> FindEntry(const ChatOptions& options,
                                          bool has_tools) const;
 

@@ -17,7 +17,7 @@ absl::Status Wrong(absl::string_view key, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(key, ": ", what));
 }
 
-// Whether it is a list of objects.
+// Returns true if it is a list of objects.
 bool AreObjects(const OrderedJson& value) {
   if (!value.is_array()) return false;
   for (const OrderedJson& item : value) {

@@ -25,11 +25,11 @@ struct Conversation {
   OrderedJson more = OrderedJson::object();     // further variables
 };
 
-// The conversation of a record; other keys are not looked at. `tools` may be a
-// string of JSON, as data sets that have columns keep it. InvalidArgument: the
-// key, and what is wrong with it.
+// Returns the conversation of a record; other keys are not looked at. `tools`
+// may be a string of JSON, as data sets with columns keep it. InvalidArgument:
+// names the key, and what is wrong with it.
 absl::StatusOr<Conversation> ReadConversation(const OrderedJson& record);
-// The same of a line of JSON.
+// Does the same for a line of JSON.
 absl::StatusOr<Conversation> ParseConversation(absl::string_view line);
 
 }  // namespace castor::text

@@ -26,7 +26,8 @@ namespace {
 
 // Up to this size a file is read to see whether it has changed.
 constexpr int64_t kReadAgainBytes = int64_t{64} << 20;
-// How much of a cache is checked when it is opened, before all of what is read.
+// How many bytes of a cache are checked when it is opened; all others are
+// checked when they are read.
 constexpr int64_t kVerifiedBytes = int64_t{1} << 30;
 // A file that was written so shortly before it was read may have been written
 // again without a later time.
@@ -125,7 +126,7 @@ absl::StatusOr<CacheOpener::Cache> CacheOpener::Open() {
   return cache;
 }
 
-// Null: there is none that serves.
+// Returns null if there is none that serves.
 absl::StatusOr<CacheOpener::Cache> CacheOpener::Find() {
   absl::StatusOr<Cache> cache = TokenCache::Open(cache_);
   if (absl::IsNotFound(cache.status())) return nullptr;
@@ -151,7 +152,8 @@ absl::StatusOr<CacheOpener::Cache> CacheOpener::Find() {
   return nullptr;
 }
 
-// What has the cache's name is another user's: it is kept at another one.
+// The entry with the cache's name is another user's: the cache is kept under
+// another name.
 absl::Status CacheOpener::KeepApart(const absl::Status& why) {
   if (std::exchange(apart_, true)) return MakeHint(cache_, why);
   absl::StrAppend(&cache_, "-u", geteuid());
@@ -160,7 +162,8 @@ absl::Status CacheOpener::KeepApart(const absl::Status& why) {
   return absl::OkStatus();
 }
 
-// Whether a cache with `footer` was made of what the data file holds now.
+// Returns true if a cache with `footer` was made of the data file's present
+// content.
 absl::StatusOr<bool> CacheOpener::IsOfSource(
     const TokenCacheFooter& footer) const {
   if (footer.key != key_ ||
@@ -183,7 +186,7 @@ absl::StatusOr<bool> CacheOpener::IsOfSource(
   return checksum == footer.source_checksum;
 }
 
-// Null: nobody else is waited for.
+// Returns null if nobody else is waited for.
 absl::StatusOr<std::unique_ptr<LockFile>> CacheOpener::Lock() const {
   using Outcome = LockFile::Attempt::Outcome;
   LockFile::Attempt attempt =
@@ -193,7 +196,8 @@ absl::StatusOr<std::unique_ptr<LockFile>> CacheOpener::Lock() const {
                  .what = absl::StrCat("another process tokenises \"",
                                       request_.path, "\"")});
   if (attempt.outcome == Outcome::kTaken) {
-    // Who waits is told less if this fails, and that is all.
+    // If this fails, a process that waits can tell its user less, and that is
+    // all.
     attempt.lock->Write(LockHolderText("")).IgnoreError();
     return std::move(attempt.lock);
   }

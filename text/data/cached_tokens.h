@@ -1,5 +1,5 @@
-// The token cache of a data file: opened where there is one that was made of
-// what the file holds now, made where there is none.
+// The token cache of a data file: it is opened where there is one that was made
+// of the file's present content, and made where there is none.
 #ifndef CASTOR_TEXT_DATA_CACHED_TOKENS_H_
 #define CASTOR_TEXT_DATA_CACHED_TOKENS_H_
 
@@ -22,21 +22,22 @@ struct CachedTokensRequest {
   std::string directory;
   // How long to wait for another process that makes the cache.
   double timeout_seconds = 3600;
-  // Takes lines for the user: that work is done, and why again.
+  // Takes lines for the user, which say that work is done, and why it is done
+  // again.
   std::function<void(absl::string_view line)> say;
 };
 
-// DIRECTORY/NAME.castor-tokens-KEY, where KEY is 16 hexadecimal digits of
-// everything but the data file that the tokens follow from. Where another user
-// has put a file there, the cache is kept at that name and "-u" and this user's
-// number.
+// Returns DIRECTORY/NAME.castor-tokens-KEY, where KEY is 16 hexadecimal digits
+// of everything but the data file that the tokens follow from. Where another
+// user has put a file there, the cache is kept at that name and "-u" and this
+// user's number.
 std::string CachePath(const CachedTokensRequest& request);
 
 // Opens the request's cache. One that is damaged, or of a file that has changed
 // since, is made anew. A file of up to 64 MiB is read again to see whether it
-// has; of a larger one size and time of writing tell, where they can.
+// has changed; for a larger one size and time of writing tell, where they can.
 //
-// Its name can be foreseen, so what stands there is believed only where it is
+// Its name can be foreseen, so a file of that name is believed only if it is
 // the user's own or root's, and no other user may write to it.
 //
 // Processes and threads that want the same cache at once wait until the one of
@@ -46,8 +47,8 @@ std::string CachePath(const CachedTokensRequest& request);
 // the cache removes.
 //
 // InvalidArgument: as Tokenize, or the cache's tokens are outside the
-// vocabulary, or what has its name or its lock's is no file. NotFound: no such
-// data file. FailedPrecondition: another process has made it for too long.
+// vocabulary, or the entry with its name or its lock's is no file. NotFound: no
+// such data file. FailedPrecondition: another process has made it for too long.
 // Where the cache cannot be written, the message names data.cache.
 absl::StatusOr<std::shared_ptr<const TokenCache>> OpenCachedTokens(
     const CachedTokensRequest& request);

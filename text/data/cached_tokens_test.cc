@@ -60,7 +60,7 @@ class CachedTokensTest : public testing::Test {
   std::vector<std::string> Names() const {
     return *ListDirectory(directory_.path());
   }
-  // What opening says of its work: whether it made the cache, or why again.
+  // Returns the messages of opening: that it made the cache, or why again.
   std::vector<std::string> Open(const CachedTokensRequest& request) {
     said_.clear();
     const auto cache = OpenCachedTokens(request);
@@ -193,7 +193,7 @@ TEST_F(CachedTokensTest, LeavesNothingWhereItFails) {
   EXPECT_EQ(OpenCachedTokens(request).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Names(), ElementsAre("a.txt"));
-  // The same of a cache that is there.
+  // The same holds for a cache that is there.
   EXPECT_TRUE(Made(Open(Request())));
   EXPECT_EQ(OpenCachedTokens(request).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -293,7 +293,7 @@ TEST_F(CachedTokensTest, WaitsForAnotherProcessNoLongerThanIsAllowed) {
               AllOf(HasSubstr(absl::StrCat("process ", getpid())),
                     HasSubstr("data.cache_timeout_seconds")));
   EXPECT_EQ(Names().size(), 2u);  // the data, the lock
-  // What a holder that has ended left behind is not waited for at all.
+  // A lock that an ended holder left behind is not waited for at all.
   const pid_t gone = fork();
   if (gone == 0) _exit(0);
   ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
@@ -306,8 +306,8 @@ TEST_F(CachedTokensTest, WaitsForAnotherProcessNoLongerThanIsAllowed) {
   EXPECT_THAT(said, testing::Contains(HasSubstr("has ended and left")));
 }
 
-// What is there under its name and is no file is not removed, as a directory
-// could be with all that is in it.
+// An entry with its name that is no file is not removed, since a directory
+// would go with all that is in it.
 TEST_F(CachedTokensTest, NamesWhatIsInItsPlace) {
   const std::string path = CachePath(Request());
   const auto error = [&] {

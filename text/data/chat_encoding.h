@@ -1,4 +1,5 @@
-// How conversations become text: what the data sets need of a chat template.
+// Turns conversations into text: the part of a chat template that data sets
+// need.
 #ifndef CASTOR_TEXT_DATA_CHAT_ENCODING_H_
 #define CASTOR_TEXT_DATA_CHAT_ENCODING_H_
 
@@ -17,8 +18,8 @@ namespace castor {
 // A conversation as text.
 struct RenderedChat {
   std::string text;
-  // Whether the template marks what the assistant says, and then the bytes of
-  // `text` that are so, in their order.
+  // True if the template marks the assistant's text; then also the bytes of
+  // `text` that are marked, in their order.
   bool marks_generation = false;
   std::vector<text::jinja::TextSpan> generated;
 };
@@ -29,15 +30,15 @@ struct ChatEncoding {
   std::function<absl::StatusOr<RenderedChat>(
       const text::Conversation& conversation, bool add_generation_prompt)>
       render;
-  // This is the checksum of all that the template was made from.
+  // The checksum of all that the template was made from.
   uint64_t checksum = 0;
 };
 
-// The chat template of `directory`, whose tokenizer has the `named_tokens`. A
-// template that asks for the date is given the same one each time, 26 July
-// 2024, which is Llama 3.2's own, so that the same data have the same tokens on
-// every day. NotFound: it has none. Others: ChatTemplates::Load's, and a file
-// that cannot be read.
+// Loads the chat template of `directory`, whose tokenizer has the
+// `named_tokens`. A template that asks for the date is given the same one each
+// time, 26 July 2024, which is Llama 3.2's own, so that the same data have the
+// same tokens on every day. NotFound: there is none. Others:
+// ChatTemplates::Load's, and a file that cannot be read.
 absl::StatusOr<ChatEncoding> LoadChatEncoding(
     const std::string& directory,
     const std::map<std::string, std::string>& named_tokens);

@@ -1,4 +1,4 @@
-// Tokenizers that a few lines make, with the two habits that matter to who cuts
+// Tokenizers of a few lines, with the two habits that matter to code that cuts
 // text (text_encoding.h).
 #ifndef CASTOR_TEXT_DATA_ENCODINGS_FOR_TEST_H_
 #define CASTOR_TEXT_DATA_ENCODINGS_FOR_TEST_H_
@@ -26,8 +26,8 @@ inline void AddWord(absl::string_view word, std::vector<int32_t>* ids) {
   if (!word.empty()) ids->push_back(TokenOfWord(word));
 }
 
-// As GPT-2 has it: a word has the space before it; of more white space only the
-// last space is the next word's.
+// Encodes as GPT-2 does: a word has the space before it; of more white space
+// only the last space is the next word's.
 inline absl::Status EncodeLikeGpt2(absl::string_view text,
                                    std::vector<int32_t>* ids) {
   const auto space = [&](size_t i) { return absl::ascii_isspace(text[i]); };
@@ -46,8 +46,8 @@ inline absl::Status EncodeLikeGpt2(absl::string_view text,
   return absl::OkStatus();
 }
 
-// As Llama 2 has it: a space is put before the text, and each word begins with
-// its spaces.
+// Encodes as Llama 2 does: a space is put before the text, and each word begins
+// with its spaces.
 inline absl::Status EncodeLikeLlama2(absl::string_view text,
                                      std::vector<int32_t>* ids) {
   if (text.empty()) return absl::OkStatus();

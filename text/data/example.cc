@@ -29,7 +29,7 @@ constexpr uint64_t kExampleRules = 2;
 // order are found one by one, so that an object of very many takes long.
 constexpr JsonLimits kLimits = {.max_depth = 64, .max_values = 50'000};
 
-// How many tokens `a` and `b` begin with that are the same.
+// Returns how many tokens `a` and `b` have in common at the begin.
 size_t CommonBegin(const std::vector<int32_t>& a,
                    const std::vector<int32_t>& b) {
   const size_t most = std::min(a.size(), b.size());

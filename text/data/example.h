@@ -1,5 +1,5 @@
 // Makes tokens of a record that is a sample of its own, and labels that say
-// what of it is learned, as TRL's SFTTrainer does (1.16):
+// which of them are learned, as TRL's SFTTrainer does (1.16):
 //
 //   text          {"text": "..."}: all is learned
 //   prompt        {"prompt": "...", "completion": "..."}, both texts or both
@@ -10,21 +10,22 @@
 //                 "tools" if there are any
 //   conversations {"conversations": [{"from": "human", "value": "..."}, ...]}
 //
-// Texts and completions end with the tokenizer's end token; they are given it
-// where they do not. Conversations are what the chat template makes of them.
+// Texts and completions end with the tokenizer's end token, which is added
+// where it is missing. A conversation becomes the text that the chat template
+// makes of it.
 //
-// LossOn::kCompletion: learned is what follows the tokens that the prompt alone
-// has in common with prompt and completion together. Where a prompt ends within
-// a token, that token is learned.
+// LossOn::kCompletion: the tokens are learned that follow those that the prompt
+// alone has in common with prompt and completion together. Where a prompt ends
+// within a token, that token is learned.
 //
-// LossOn::kAssistant: learned is what the template's {% generation %} blocks
-// have made. A template without them is asked for the conversation up to each
+// LossOn::kAssistant: the text of the template's {% generation %} blocks is
+// learned. A template without them is asked for the conversation up to each
 // turn of the assistant, with the begin of that turn, and for the same with the
-// turn: what the second has more than the first is learned. Both must be begins
-// of the whole. A token that is part of it at one end is learned whole, which
-// the places of the tokens in the text say (token_places.h). Where these cannot
-// be told, it begins where the tokens of the whole text differ from those of
-// the text before it.
+// turn: the text that the second has beyond the first is learned. Both must be
+// begins of the whole. A token that is only partly within learned text is
+// learned whole; the places of the tokens in the text tell (token_places.h).
+// Where these cannot be told, learned text begins where the tokens of the whole
+// text differ from those of the text before it.
 #ifndef CASTOR_TEXT_DATA_EXAMPLE_H_
 #define CASTOR_TEXT_DATA_EXAMPLE_H_
 
@@ -46,24 +47,24 @@ struct ExampleRules {
   LossOn loss_on = LossOn::kAll;
   RecordKeys keys;
   const TextEncoding* encoding = nullptr;
-  // Null: there is none, and a record that wants one is refused.
+  // Null: there is no chat template, and a record that needs one is refused.
   const ChatEncoding* chat = nullptr;
   // Why there is none, for the user.
   std::string no_chat;
 };
 
-// What is learned of such records where nothing else is said.
+// Returns the part of such records that is learned by default.
 LossOn DefaultLossOn(RecordFormat format);
 
-// InvalidArgument: records of `format` have nothing that `loss_on` names.
+// Checks `loss_on`. InvalidArgument: records of `format` have no such part.
 absl::Status CheckLossOn(RecordFormat format, LossOn loss_on);
 
-// Different rules have different keys, whatever the encoding is.
+// Returns a key that differs for different rules, whatever the encoding is.
 uint64_t KeyOf(const ExampleRules& rules);
 
 // Reads the record on `line` into ids, labels and `unused` of *out.
-// InvalidArgument: it is no such record, with what is wrong; or its text cannot
-// be encoded, or the template refuses it.
+// InvalidArgument: it is no such record, and says what is wrong; or its text
+// cannot be encoded, or the template refuses it.
 absl::Status ReadExample(absl::string_view line, const ExampleRules& rules,
                          JsonLine* out);
 

@@ -1,4 +1,4 @@
-// What is learned of a record, against TRL's SFTTrainer
+// Compares what is learned of a record with TRL's SFTTrainer
 // (tools/fixtures/make_example_fixture.py).
 #include "text/data/example.h"
 
@@ -106,7 +106,7 @@ class ExampleTest : public testing::Test {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << record;
     return std::string(status.message());
   }
-  // What is learned, as text.
+  // Returns the learned tokens as text.
   std::string Learned() const {
     std::string text;
     for (const int32_t label : line_.labels) {
@@ -224,7 +224,7 @@ TEST_F(ExampleTest, LearnsTheTurnsOfTheAssistant) {
   EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()),
             "<user>ab<assistant>cd<user>e<assistant>f");
   EXPECT_EQ(Learned(), "___________________cd__________________f");
-  // What blocks mark is learned, wherever it is.
+  // The text that blocks mark is learned, wherever it is.
   const ChatEncoding marked = Template(
       "{% for m in messages %}{% generation %}{{ m.content[0] }}"
       "{% endgeneration %}{{ m.content[1:] }}{% endfor %}");

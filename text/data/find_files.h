@@ -12,14 +12,14 @@ namespace castor {
 
 struct FoundFiles {
   std::vector<std::string> paths;
-  // How many files of a folder hold no data by their names.
+  // How many files of a folder hold no data, judging by their names.
   int64_t passed_over = 0;
 };
 
-// Where `path` is a folder: its files whose names say that they hold data
-// (ContentByName), without those of its own folders. Where nothing has that
-// name and it has one of * ? [: the files whose names match, as a shell has it.
-// Else `path` itself, whether it is there or not. Files stand in the order of
+// Returns, where `path` is a folder, its files whose names say that they hold
+// data (ContentByName), without those of its subfolders. Where nothing has that
+// name and it has one of * ? [: the files whose names match, as in a shell.
+// Else `path` itself, whether it exists or not. Files stand in the order of
 // their names' bytes; hidden ones and token caches are never among those of a
 // folder or a pattern.
 //

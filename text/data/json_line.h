@@ -1,8 +1,8 @@
 // One line of a JSON-lines file of training data that has texts or tokens.
 //
 //   {"text": "A document."}
-//   {"input_ids": [5, 3, 9], "labels": [-100, 3, 9], "attention_mask": [1, 1,
-//   1]}
+//   {"input_ids": [5, 3, 9], "labels": [-100, 3, 9],
+//    "attention_mask": [1, 1, 1]}
 //
 // The keys and their meaning are those of the data sets of the transformers
 // library and of TRL. completion_mask, assistant_masks and loss_mask say with 0
@@ -10,10 +10,10 @@
 // as in TRL's DataCollatorForLanguageModeling; without labels the others are
 // the tokens. Where a line has input_ids and text, its text does not count.
 //
-// A key that is not known is not used, and said to be there. Refused is one
-// that is so near to a known one which the line does not have that it is
-// probably meant, and one that says where documents begin within a line, unless
-// they are to be told apart (line_documents.h).
+// An unknown key is not used, and is reported. An unknown key is refused if it
+// is so near to a known one, which the line lacks, that this one is probably
+// meant. A key that says where documents begin within a line is refused, too,
+// unless they are to be told apart (line_documents.h).
 #ifndef CASTOR_TEXT_DATA_JSON_LINE_H_
 #define CASTOR_TEXT_DATA_JSON_LINE_H_
 
@@ -27,8 +27,8 @@
 
 namespace castor {
 
-// Another number where a line means something else than it did, so that what
-// was kept of lines before is not taken for it.
+// A version, raised when lines get another meaning, so that caches of their
+// former meaning are not used.
 inline constexpr uint64_t kJsonLineRules = 2;
 
 struct JsonLine {
@@ -37,7 +37,7 @@ struct JsonLine {
   std::string text;
   std::vector<int32_t> ids;
   // As many as ids where the line has labels. labels[i] is about token i: the
-  // model says it after token i - 1. -100 (kNoTarget): not counted.
+  // model predicts it after token i - 1. -100 (kNoTarget): not counted.
   std::vector<int32_t> labels;
   // Where its documents begin, if they are told apart; empty: it is one.
   std::vector<int64_t> starts;
@@ -46,10 +46,10 @@ struct JsonLine {
 };
 
 // Reads `line`, without its end, whose keys have the names that `keys` says,
-// into *out, whose memory is used again. What attention_mask leaves out, which
-// must be at the right end, is not in ids and labels. `tells_documents_apart`:
-// the line may have several documents. InvalidArgument: what is wrong, after
-// the key that has it.
+// into *out, whose memory is used again. Tokens that attention_mask leaves out,
+// which must be at the right end, are not in ids and labels.
+// `tells_documents_apart`: the line may have several documents.
+// InvalidArgument: says what is wrong, after the key concerned.
 absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
                           JsonLine* out, bool tells_documents_apart = false);
 

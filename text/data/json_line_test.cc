@@ -165,7 +165,7 @@ TEST(JsonLine, RefusesAKeyThatIsNearOneThatIsMissing) {
   EXPECT_THAT(error(R"({"inputs_ids": [1], "labels": [1]})"),
               HasSubstr("is \"input_ids\" meant?"));
   EXPECT_THAT(error(R"({"Text": "a"})"), HasSubstr("is \"text\" meant?"));
-  // What the line has is not meant by another key; and these are words.
+  // A key that the line has is not meant by another one; and these are words.
   for (const char* text :
        {R"({"input_ids": [1], "labels": [1], "label": 0})",
         R"({"text": "a", "label": 1, "test": true})",

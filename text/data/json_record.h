@@ -28,7 +28,7 @@ class JsonRecord {
                      const std::vector<absl::string_view>& known,
                      std::vector<std::string>* unused);
 
-  // Null: the record has no such key, or null there.
+  // Returns null if the record has no such key, or null there.
   const OrderedJson* Find(absl::string_view known) const;
   std::string NameOf(absl::string_view known) const {
     return std::string(keys_.NameOf(known));

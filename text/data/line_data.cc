@@ -98,7 +98,7 @@ class LineData : public DataSet {
   const bool labelled_;
 };
 
-// What pads a sample of `length` tokens from token `begin` on sees nothing
+// Padding of a sample of `length` tokens from token `begin` on sees nothing
 // else, which costs least.
 void PadDocuments(int32_t begin, int32_t length, DocumentRange* documents) {
   for (int32_t at = begin; at < length; ++at) documents[at] = {at, at + 1};

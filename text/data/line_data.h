@@ -1,8 +1,8 @@
 // The data set of a file of lines: sample i is line i, cut to its first T
 // tokens or padded at the end. The target of token t is label t + 1, as in
 // transformers' causal models; the last of the T, or of the line, has none, nor
-// has padding. Of records for models that see whole sequences the target of
-// token t is label t, and what pads a sample is a document of its own.
+// has padding. In records for models that see whole sequences the target of
+// token t is label t, and the padding of a sample is a document of its own.
 #ifndef CASTOR_TEXT_DATA_LINE_DATA_H_
 #define CASTOR_TEXT_DATA_LINE_DATA_H_
 
@@ -16,15 +16,16 @@
 
 namespace castor {
 
-// A file of samples whose size is in lines: `cache`, of lines, whose source is
-// at `path`. Whether its tokens are in the vocabulary is not looked at: they
-// were when it was opened (cached_tokens.h). `labelled`: its lines are codes
-// and labels of labelled records (labelled_record.h), of DataPart::vocabulary.
+// Returns a file of samples whose size is in lines: `cache`, of lines, whose
+// source is at `path`. Its tokens are not checked against the vocabulary again:
+// they were when it was opened (cached_tokens.h). `labelled`: its lines are
+// codes and labels of labelled records (labelled_record.h), of
+// DataPart::vocabulary.
 DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
                       const std::string& path, bool labelled = false);
 
-// A sample of T = `length` tokens of a record's first tokens, at most T, and as
-// many labels: tokens [T], targets [T].
+// Writes a sample of T = `length` tokens, tokens [T] and targets [T], of a
+// record's first tokens, at most T, and as many labels.
 void FillFromRecord(absl::Span<const int32_t> ids,
                     absl::Span<const int32_t> labels, int64_t length,
                     int32_t* tokens, int32_t* targets);

@@ -1,5 +1,5 @@
-// What lines of tokens become, against what transformers' causal models see of
-// them (tools/fixtures/make_label_fixture.py).
+// Compares the samples that lines of tokens become with those that
+// transformers' causal models see (tools/fixtures/make_label_fixture.py).
 #include "text/data/line_data.h"
 
 #include <gmock/gmock.h>
@@ -136,7 +136,7 @@ TEST_F(LineDataTest, TellsItsLinesApart) {
   EXPECT_THAT(check(kLines, 1, 2), HasSubstr("1 lines (1 to 2 of 2), "));
 }
 
-// What FillBatch makes of the samples is what counts.
+// Returns how many samples have no target in the batches of FillBatch.
 int64_t WithoutTarget(const DataSet& set, int64_t length) {
   int64_t without = 0;
   Tokens tokens(length), targets(length);

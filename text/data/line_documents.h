@@ -1,4 +1,4 @@
-// Where the documents of one line of tokens begin, as its keys say it.
+// Finds where the documents of one line of tokens begin, from its keys.
 //
 //   position_ids  each document counts its tokens from 0
 //   document_ids  tokens of one document have the same number
@@ -18,10 +18,10 @@ enum class DocumentKey : uint8_t { kPositions, kNumbers, kLengths };
 inline constexpr absl::string_view kDocumentKeys[] = {
     "position_ids", "document_ids", "seq_lengths"};
 
-// The places of the first tokens of the documents in a line of `tokens` tokens,
-// at least one, from the `values` of its key `key`; the first is 0.
-// InvalidArgument, after the key: values that are not as above, also a document
-// that goes on after another one has begun.
+// Returns the places of the first tokens of the documents in a line of `tokens`
+// tokens, at least one, from the `values` of its key `key`; the first is 0.
+// InvalidArgument, after the key: values that are not as above, including a
+// document that goes on after another one has begun.
 absl::StatusOr<std::vector<int64_t>> DocumentStarts(
     DocumentKey key, const std::vector<int64_t>& values, int64_t tokens);
 

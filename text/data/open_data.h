@@ -1,4 +1,4 @@
-// Opens what "data" of a configuration names (docs/data.md).
+// Opens the data that "data" of a configuration names (docs/data.md).
 #ifndef CASTOR_TEXT_DATA_OPEN_DATA_H_
 #define CASTOR_TEXT_DATA_OPEN_DATA_H_
 
@@ -18,20 +18,21 @@ namespace castor {
 
 struct OpenDataOptions {
   int64_t vocabulary = 0;  // the model's
-  // What the model says (Architecture), of what a target may be, how many
-  // segments it knows, and labels of sequences beside its task's.
+  // The model's properties (Architecture): its task, which says what a target
+  // may be, the number of segments that it knows, and the labels of sequences
+  // beside its task's.
   ModelTask task = ModelTask::kNextToken;
   int64_t labels = 0, segments = 1, sequence_labels = 0;
   uint64_t seed = 0;
   // The samples of a training step of all ranks, whose batches are formed by
-  // length where OpenDataSplits does that; 0: none are.
+  // length where OpenDataSplits does that; 0: no batches are.
   int64_t batch_samples = 0;
   int threads = 1;
   // The model's directory, where text has its tokenizer unless data.tokenizer
   // names another; "": it has none.
   std::string model_directory;
-  // True: that directory is wanted for the model's sizes alone, so that what is
-  // only looked for may lack its tokenizer, which is said.
+  // True: that directory is needed for the model's sizes alone, so that data
+  // that are only looked for may lack their tokenizer; the user is told.
   bool sizes_only = false;
   // Reads a directory's tokenizer; called once at most. NotFound: it has none.
   std::function<absl::StatusOr<TextEncoding>(const std::string& directory)>
@@ -67,11 +68,11 @@ struct OpenDataOptions {
 // samples are joined with it and with each other.
 //
 // Text has the tokenizer that data.tokenizer names, or the model's. Bytes are
-// its tokens where data.tokenizer says so; and without a tokenizer where the
-// model has 256 tokens, or, those of a .txt, fewer and no directory. Errors
-// come after the key: InvalidArgument also for another end of a name, for more
-// files than can be open at once, for data.packing and data.loss_on that have
-// no meaning for a file's records, and for text of any other model without a
+// its tokens where data.tokenizer says so; also, without a tokenizer, where the
+// model has 256 tokens or, for a .txt, fewer and no directory. Errors come
+// after the key: InvalidArgument also for another end of a name, for more files
+// than can be open at once, for data.packing and data.loss_on that have no
+// meaning for a file's records, and for text of any other model without a
 // tokenizer, whose message says what is missing.
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options);

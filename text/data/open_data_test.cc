@@ -229,7 +229,7 @@ TEST_F(OpenDataTest, TellsOfKeysThatAreNotUsed) {
   }
 }
 
-// What is there and holds something else is named as what it is.
+// A file that holds something else is named as what it is.
 TEST_F(OpenDataTest, NamesWhatAFileIs) {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
@@ -247,7 +247,7 @@ TEST_F(OpenDataTest, NamesWhatAFileIs) {
   const std::string page = "<!DOCTYPE html><html><body>404</body></html>";
   EXPECT_THAT(Error(Data(Write("a.jsonl", page)), Options()),
               HasSubstr("is a web page"));
-  // It may be a text that was meant.
+  // The page may be meant as text.
   DataConfig data = Data(Write("a.txt", page));
   data.tokenizer = "bytes";
   EXPECT_TRUE(OpenData(data, Options()).ok());
@@ -512,7 +512,7 @@ TEST_F(OpenDataTest, ATextMayBeASampleOfItsOwn) {
       splits->train->FillBatch(0, 2, tokens.data(), targets.data()).ok());
   EXPECT_THAT(targets, ElementsAre(TokenOfWord("a"), TokenOfWord(" b"), 2, -100,
                                    TokenOfWord("c"), 2, -100, -100));
-  // What is kept of the same file with other settings is something else.
+  // The cache of the same file with other settings is another one.
   data.packing = std::nullopt;
   EXPECT_EQ(OpenData(data, Options("model"))->train->num_samples(), 2);
   data.keys = {};

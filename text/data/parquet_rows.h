@@ -1,5 +1,5 @@
-// The rows of a Parquet file as JSON lines, by Python's pyarrow, which reads
-// what others write; whoever has no such files needs neither.
+// The rows of a Parquet file as JSON lines. Python's pyarrow reads them; a user
+// without such files needs neither Python nor pyarrow.
 #ifndef CASTOR_TEXT_DATA_PARQUET_ROWS_H_
 #define CASTOR_TEXT_DATA_PARQUET_ROWS_H_
 
@@ -11,12 +11,13 @@
 
 namespace castor {
 
-// Whether a file that begins with `head` says that it is one.
+// Returns true if a file that begins with `head` says that it is a Parquet
+// file.
 bool IsParquet(absl::string_view head);
 
-// An object a row, in order, so that line n is row n. Keys that are null in a
-// row are left out, since all rows of such a file have all keys; numbers that
-// are not finite are null. Times and decimal numbers are strings.
+// Returns an object a row, in order, so that line n is row n. Keys that are
+// null in a row are left out, since all rows of such a file have all keys;
+// numbers that are not finite are null. Times and decimal numbers are strings.
 //
 // A process of the program that CASTOR_PYTHON names, or else python3, reads the
 // open file of `size_bytes` bytes, whose descriptor is borrowed until the first

@@ -1,4 +1,4 @@
-// What the records of a file are, by the keys that one of them has.
+// The format of a file's records, by the keys that one of them has.
 #ifndef CASTOR_TEXT_DATA_RECORD_FORMAT_H_
 #define CASTOR_TEXT_DATA_RECORD_FORMAT_H_
 
@@ -12,16 +12,16 @@
 
 namespace castor {
 
-// The keys that records of `format` are read by, those with tokens excepted
-// (json_line.h). The first one is that by which such a record is known.
+// Returns the keys by which records of `format` are read, except records of
+// tokens (json_line.h). The first key identifies such a record.
 std::vector<absl::string_view> KeysOf(RecordFormat format);
 
-// The format of the record on `line`: tokens where it has them, else the one of
-// whose keys the first is there. *names (may be null) becomes the names that
-// the record has. Whether the record is whole is not looked at; where there is
-// no such key, that is one of texts, which says what is missing.
-// InvalidArgument: the record has the keys of several formats; or a name that
-// is near to such a key, if it has none.
+// Returns the format of the record on `line`: tokens where it has them, else
+// the one whose first key is there. *names (may be null) becomes the names that
+// the record has. It does not check that the record is complete. A record
+// without any such key counts as one of texts, whose reader says what is
+// missing. InvalidArgument: the record has the keys of several formats; or a
+// name that is near to such a key, if it has none.
 absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
                                             const RecordKeys& keys,
                                             std::vector<std::string>* names);

@@ -56,8 +56,8 @@ bool IsNearKey(absl::string_view name, absl::string_view known) {
     std::sort(letters.begin(), letters.end());
     return letters;
   };
-  // In a short word two other letters make another word, two letters in each
-  // other's place do not.
+  // In a short word two other letters make another word; two swapped letters do
+  // not.
   const bool is_long = known.size() > 8;
   const int64_t distance = EditDistance(plain, known);
   return distance <= 1 ||

@@ -49,8 +49,8 @@ class RewrittenBytes : public SourceBytes {
   virtual absl::Status Rewrite(absl::string_view bytes) = 0;
   virtual absl::Status End() = 0;
 
-  // Whether `c`, the next byte of the file, belongs to a byte order mark at its
-  // begin. After the first byte that does not, no other does.
+  // Returns true if `c`, the next byte of the file, belongs to a byte order
+  // mark at its begin. After the first byte that does not, no other does.
   bool InByteOrderMark(char c) {
     if (mark_ < kByteOrderMark.size() && c == kByteOrderMark[mark_]) {
       ++mark_;

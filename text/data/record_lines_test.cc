@@ -115,7 +115,7 @@ TEST(LinesOfList, AreItsRecords) {
                 ElementsAre("{\"a\": \"x,]}\\\"\",  \"b\": [1, [2]]}",
                             "{\"c\":{}}", "3", "true", "\"s\"", "[1,2]", ""));
   }
-  // Whether a record is valid is for others to say.
+  // The records' readers check whether a record is valid.
   EXPECT_EQ(*Lines(LinesOfList, "[{]]"), "{]\n");
   const std::string lines = "\n{\"a\":\n1}\n{}";
   for (const size_t most : {size_t{1}, size_t{1000}}) {

@@ -134,7 +134,8 @@ absl::StatusOr<bool> SampleStream::ReadParts(ThreadPool& pool) {
       const SourcePlace place = reader_->place();
       SourcePiece piece;
       const absl::StatusOr<bool> next = reader_->Next(&piece);
-      // What is before it is given first, whatever the number of threads.
+      // The pieces before an error are given first, whatever the number of
+      // threads.
       failed_ = next.status();
       more = next.ok() && *next;
       if (!more) break;
@@ -182,7 +183,7 @@ void SampleStream::TakeRun(Part part) {
       part.place.file + 1 < static_cast<int64_t>(files_.size())) {
     values.push_back(file.separator);
   }
-  // What was given is let go of, once it is most of what there is.
+  // Tokens that were given are erased, once they are most of the run.
   if (run_begin_ > static_cast<int64_t>(run_.size()) / 2) {
     run_.erase(run_.begin(), run_.begin() + run_begin_);
     for (Mark& mark : marks_) mark.begin -= run_begin_;

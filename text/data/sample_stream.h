@@ -3,8 +3,8 @@
 //
 // A pass goes through all files once; with `shuffle` in an order of the pass's
 // own. Either all files have runs of tokens, which are joined and cut into
-// samples of T tokens (of N tokens floor((N - 1) / T), what is left at the end
-// of a pass is not used), or all have records that are samples.
+// samples of T tokens (N tokens give floor((N - 1) / T), and the rest at the
+// end of a pass is not used), or all have records that are samples.
 #ifndef CASTOR_TEXT_DATA_SAMPLE_STREAM_H_
 #define CASTOR_TEXT_DATA_SAMPLE_STREAM_H_
 
@@ -28,12 +28,12 @@ namespace castor {
 
 struct StreamedFile {
   std::string path;
-  // How texts and records are read. The stream's owner keeps what it points to.
+  // How texts and records are read. The stream's owner keeps alive what it
+  // points to.
   TokenizeOptions tokenize = {};
   // The tokens, where the file has tokens; else null.
   std::shared_ptr<const TokenSource> tokens = nullptr;
-  // What stands after the file's tokens where another file's follow; -1:
-  // nothing does.
+  // The token after the file's tokens where another file's follow; -1: none.
   int32_t separator = -1;
   // Keys of its records that are known not to be used.
   std::vector<std::string> unused = {};
@@ -60,7 +60,7 @@ struct StreamPlace {
   int64_t file = 0;    // in the pass's order
   int64_t offset = 0;  // SourcePlace; of a file of tokens a token's number
   int64_t line = 1;
-  int64_t skip = 0;  // what of the piece is before it: tokens, or samples
+  int64_t skip = 0;  // the piece's tokens, or samples, before it
 
   friend bool operator==(const StreamPlace&, const StreamPlace&) = default;
 };
@@ -77,22 +77,23 @@ class SampleStream {
   absl::Status GoTo(const StreamPlace& place);
 
   // Adds the next sample to *window, or returns false: the pass is over, and
-  // the next call begins another. InvalidArgument, with file and line: what is
-  // wrong there; or there is no sample in any of the files. DataLoss: a file
+  // the next call begins another. InvalidArgument: says what is wrong, with
+  // file and line; or there is no sample in any of the files. DataLoss: a file
   // was written to.
   absl::StatusOr<bool> Next(ThreadPool& pool, SampleWindow* window);
 
-  // Where the next sample begins.
+  // Returns where the next sample begins.
   StreamPlace place() const;
 
-  // How many samples the files have, from the first part of one of them.
+  // Estimates how many samples the files have, from the first part of one of
+  // them.
   absl::StatusOr<double> EstimateSamples() const;
 
   int64_t num_bytes() const { return num_bytes_; }
   const std::vector<StreamedFile>& files() const { return files_; }
 
  private:
-  // What came of a piece.
+  // The tokens or records of a piece.
   struct Part {
     StreamPlace place;  // where the piece begins
     PieceTokens tokens = {};
@@ -106,7 +107,8 @@ class SampleStream {
 
   const StreamedFile& FileAt(int64_t place_in_pass) const;
   absl::Status OpenFile();
-  // Adds the next pieces of the file to parts_. False: the pass is over.
+  // Adds the next pieces of the file to parts_. Returns false if the pass is
+  // over.
   absl::StatusOr<bool> ReadParts(ThreadPool& pool);
   absl::StatusOr<bool> ReadTokens();
   absl::Status Check(const StreamedFile& file, const Part& part);
@@ -122,11 +124,11 @@ class SampleStream {
   const bool has_samples_;
   int64_t num_bytes_ = 0;
 
-  // Where the next piece begins, and its file, if it is open.
+  // The place where the next piece begins, and its file, if it is open.
   StreamPlace next_;
   std::unique_ptr<SourceReader> reader_;
-  int64_t skip_ = 0;     // of what comes next, after GoTo
-  absl::Status failed_;  // what comes after parts_
+  int64_t skip_ = 0;     // of the next part, after GoTo
+  absl::Status failed_;  // the error after parts_
   std::deque<Part> parts_;
 
   // The run's tokens; those before run_begin_ were given already.

@@ -10,7 +10,7 @@
 
 namespace castor {
 
-// What there was to count in samples.
+// The counts of samples and of their tokens.
 struct SampleCounts {
   LabelCount labels = {};
   SampleLengths lengths = {};
@@ -24,14 +24,14 @@ class SampleWindow {
   // The window's samples have T = `length` tokens.
   explicit SampleWindow(int64_t length) : length_(length) {}
 
-  // Room for so many samples and values, so that memory is not moved as they
-  // are added.
+  // Makes room for so many samples and values, so that memory is not moved as
+  // they are added.
   void Reserve(int64_t samples, int64_t values);
 
-  // T tokens and the one after them.
+  // Adds T tokens and the one after them.
   void AddRun(absl::Span<const int32_t> tokens);
-  // A record with its labels, as many as tokens; or, where they are none, with
-  // its tokens as labels. What follows the first T is not kept.
+  // Adds a record with its labels, as many as tokens; or, where there are none,
+  // with its tokens as labels. Tokens after the first T are not kept.
   void AddRecord(absl::Span<const int32_t> tokens,
                  absl::Span<const int32_t> labels);
 
@@ -41,7 +41,7 @@ class SampleWindow {
   // The counts of the sample that was added last.
   const SampleCounts& last() const { return last_; }
 
-  // tokens [T], targets [T] of the sample that was added as `index`.
+  // Writes tokens [T] and targets [T] of the sample that was added as `index`.
   void Fill(int64_t index, int32_t* tokens, int32_t* targets) const;
 
  private:

@@ -59,7 +59,7 @@ class FileBytes : public SourceBytes {
   int64_t read_ = 0;
 };
 
-// What both ways to unpack have in common: the packed bytes, by parts.
+// The common part of both ways to unpack: it reads the packed bytes, by parts.
 class PackedBytes : public SourceBytes {
  public:
   explicit PackedBytes(std::unique_ptr<SourceBytes> packed)

@@ -30,17 +30,18 @@ class SourceBytes {
 
 enum class Compression : uint8_t { kNone, kGzip, kZstd };
 
-// What the end of a file's name says of its compression (".gz", ".zst"), and
-// the name without it.
+// The compression that the end of a file's name tells (".gz", ".zst"), and the
+// name without it.
 struct UnpackedName {
   Compression compression = Compression::kNone;
   absl::string_view name;  // part of the path that was given
 };
 UnpackedName UnpackName(absl::string_view path);
 
-// The first `size_bytes` bytes of the open file, unpacked. The descriptor is
-// borrowed, and its own position is neither used nor changed. *taken_bytes
-// (may be null) becomes the number of the file's own bytes that were read.
+// Returns the first `size_bytes` bytes of the open file, unpacked. The
+// descriptor is borrowed, and its own position is neither used nor changed.
+// *taken_bytes (may be null) becomes the number of the file's own bytes that
+// were read.
 //
 // All members of a compressed file are read, one after another, as by gunzip
 // and unzstd. InvalidArgument: it is not compressed in that way, is damaged,

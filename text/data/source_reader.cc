@@ -146,7 +146,7 @@ absl::Status SourceReader::Fill(int64_t wanted) {
   return absl::OkStatus();
 }
 
-// Where, in the buffer, the piece ends that begins at begin_.
+// Returns where, in the buffer, the piece ends that begins at begin_.
 absl::StatusOr<int64_t> SourceReader::EndOfPiece() {
   if (cut_ == SourceCut::kText) {
     CASTOR_RETURN_IF_ERROR(Fill(kMaxPartBytes + 1));

@@ -14,7 +14,8 @@
 
 namespace castor {
 
-// What a file holds, by the end of its name without that of its compression.
+// The content of a file, by the end of its name without that of its
+// compression.
 enum class SourceContent : uint8_t {
   kText,     // .txt: one document
   kLines,    // .jsonl: records, one a line
@@ -25,16 +26,16 @@ enum class SourceContent : uint8_t {
   kUnknown,  // anything else
 };
 SourceContent ContentByName(absl::string_view path);
-// The ends of names that it knows, for messages.
+// The known ends of names, for messages.
 inline constexpr absl::string_view kDataEndings =
     ".txt, .jsonl, .json, .csv (these also with .gz or .zst), .parquet, .bin "
     "or .npy";
 
-// What a message calls the things by whose numbers it names a place in the
-// file at `path`: "line", or "record" or "row" where it is none by the line.
+// Returns the word for a numbered place in the file at `path`, for messages:
+// "line", or "record" or "row" in a file that is not one of lines.
 absl::string_view PlaceWord(absl::string_view path);
 
-// What tells whether a file is still the one that was read.
+// A stamp tells whether a file is still the one that was read.
 struct SourceStamp {
   int64_t size_bytes = 0;
   int64_t modified_ns = 0;  // since 1970
@@ -50,14 +51,14 @@ enum class SourceCut : uint8_t {
            // make them
 };
 
-// Lines may be so long, so that what is read at once is bounded.
+// The longest line, so that the bytes that are read at once are bounded.
 inline constexpr int64_t kMaxLineBytes = int64_t{32} << 20;
 
 struct SourcePiece {
   std::string bytes;
   int64_t first_line = 1;  // the number of the line that it begins in
   bool is_first = false, is_last = false;
-  // Whether it begins with a single space between two characters that are none.
+  // True if it begins with a single space between two characters that are none.
   bool is_between_words = false;
 };
 
@@ -70,8 +71,9 @@ struct SourcePlace {
 // Not thread-safe.
 class SourceReader {
  public:
-  // What is compressed by its name is unpacked. NotFound: no such file.
-  // InvalidArgument: no regular file, or an empty one, with what it is.
+  // Opens a file. If it is compressed, by its name, it is unpacked. NotFound:
+  // no such file. InvalidArgument: it is empty or no regular file; says what it
+  // is.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
       const std::string& path, SourceCut cut,
       int64_t max_line_bytes = kMaxLineBytes);
@@ -82,34 +84,34 @@ class SourceReader {
   const std::string& path() const { return path_; }
   const SourceStamp& stamp() const { return stamp_; }  // when it was opened
 
-  // False: there is no more. InvalidArgument: a line longer than
-  // max_line_bytes, with its number; or what the file is made of cannot be
-  // unpacked or made lines of (source_bytes.h, record_lines.h,
-  // parquet_rows.h). DataLoss: the
-  // disk cannot read the file, or it is not as long as it was.
+  // Reads the next piece. Returns false if there is no more. InvalidArgument: a
+  // line, whose number is given, is longer than max_line_bytes; or the file
+  // cannot be unpacked or turned into lines (source_bytes.h, record_lines.h,
+  // parquet_rows.h). DataLoss: the disk cannot read the file, or it is not as
+  // long as it was.
   absl::StatusOr<bool> Next(SourcePiece* piece);
 
-  // Where the next piece begins. From there a new reader of the file goes on
-  // with the same pieces, its checksum apart; what cannot be jumped over is
-  // unpacked again. InvalidArgument: the file ends before it, or has no line
-  // that begins there.
+  // The place where the next piece begins. From there a new reader of the file
+  // goes on with the same pieces, its checksum apart; bytes that cannot be
+  // jumped over are unpacked again. InvalidArgument: the file ends before it,
+  // or has no line that begins there.
   SourcePlace place() const { return {given_, line_}; }
   absl::Status GoTo(const SourcePlace& place);
 
-  // InvalidArgument: by its first bytes the file holds something else than text
-  // or lines (base/foreign_content.h), with what that is. Returns what a text
-  // is that may have been meant, or "".
+  // Checks the first bytes. InvalidArgument: the file holds something else than
+  // text or lines (base/foreign_content.h); says what that is. Returns a
+  // description of a text that may have been meant as it is, or "".
   absl::StatusOr<absl::string_view> CheckContent() const;
 
-  // DataLoss: the file was written to since it was opened.
+  // Checks the file's stamp. DataLoss: the file was written to since it was
+  // opened.
   absl::Status CheckUnchanged() const;
 
   // The checksum (XXH3-64) of all that Next has given.
   uint64_t checksum() const;
   // How many of the file's own bytes were read, of stamp().size_bytes.
   int64_t bytes_taken() const { return taken_; }
-  // How many bytes of pieces come of one of the file's own, as far as it was
-  // read.
+  // How many bytes of pieces one byte of the file makes, as far as it was read.
   double bytes_per_file_byte() const;
 
  private:
@@ -126,16 +128,16 @@ class SourceReader {
   const int64_t max_line_bytes_;
   const std::unique_ptr<Hash> hash_;
   const std::unique_ptr<SourceBytes> bytes_;
-  std::string buffer_;  // read, of which `begin_` bytes are given
+  std::string buffer_;  // read; `begin_` bytes of it are given
   int64_t begin_ = 0;
   bool ended_ = false;  // no more can be read into the buffer
   int64_t taken_ = 0;
   int64_t given_ = 0;
   int64_t line_ = 1;
-  char last_byte_ = '\n';  // of what is given
+  char last_byte_ = '\n';  // of the given ones
 };
 
-// The checksum of all that a reader gives of the file at `path`.
+// Returns the checksum of all that a reader gives of the file at `path`.
 absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path, SourceCut cut);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
-// Where a stream of samples is (streamed_data.h), and the text of it that a
-// checkpoint holds.
+// The place that a stream of samples has reached (streamed_data.h), and its
+// text in a checkpoint.
 #ifndef CASTOR_TEXT_DATA_STREAM_BOOKMARK_H_
 #define CASTOR_TEXT_DATA_STREAM_BOOKMARK_H_
 
@@ -28,12 +28,12 @@ struct StreamBookmark {
   std::vector<Source> sources = {};
 };
 
-// An object of JSON.
+// Returns the bookmark as a JSON object.
 std::string FormatBookmark(const StreamBookmark& bookmark);
 
-// InvalidArgument: the text is none, which goes on after the name of where it
-// stands: "has a place ...". Whether there are such sources and places is for
-// whoever goes there.
+// Parses a bookmark. InvalidArgument: the text is none; the message goes on
+// after the name of the text's owner: "has a place ...". Does not check that
+// there are such sources and places.
 absl::StatusOr<StreamBookmark> ParseBookmark(absl::string_view text);
 
 }  // namespace castor

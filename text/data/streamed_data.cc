@@ -32,7 +32,7 @@ namespace {
 
 // Up to this size all of a file is read to know whether it has changed.
 constexpr int64_t kReadWholeBytes = int64_t{64} << 20;
-// So many parts of a larger file are read, each of so many bytes.
+// How many parts of a larger file are read, and the bytes of each.
 constexpr int64_t kParts = 256;
 constexpr int64_t kPartBytes = int64_t{1} << 14;
 // The next window is read while less than this share of one is waiting.
@@ -166,7 +166,7 @@ class StreamedData : public StreamedSet {
  private:
   using WindowPointer = std::shared_ptr<const Window>;
 
-  // What the thread and the caller share.
+  // The state that the thread and the caller share.
   struct State {
     mutable std::mutex mutex;
     std::condition_variable changed;
@@ -486,7 +486,7 @@ std::string StreamedData::BookmarkAt(int64_t position) const {
   return FormatBookmark(mark);
 }
 
-// Whether it can be gone on from there.
+// Checks that the stream can go on from the bookmark.
 absl::Status StreamedData::CheckBookmark(const StreamBookmark& mark,
                                          int64_t position, bool changed) const {
   if (mark.sources.size() != request_.sources.size()) {
@@ -505,7 +505,7 @@ absl::Status StreamedData::CheckBookmark(const StreamBookmark& mark,
       return absl::InvalidArgumentError("has read other files");
     }
     for (size_t f = 0; f < files.size(); ++f) {
-      // What a smaller file holds is part of the identity.
+      // The content of a smaller file is part of the identity.
       if (files[f].stamp.size_bytes <= kReadWholeBytes ||
           files[f].stamp == then[f]) {
         continue;

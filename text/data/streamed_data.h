@@ -43,17 +43,17 @@ struct StreamedDataRequest {
   uint64_t seed = 0;
   int64_t window = 1;  // W
   int threads = 1;     // that tokenise
-  // What the files' encodings and rules are in.
+  // The owner of the files' encodings and rules.
   std::shared_ptr<const void> owner = nullptr;
 };
 
-// The identity (DataSet::Check) of a stream is that of its files' sizes and of
-// what is in them: of all of it up to 64 MiB a file, else of parts from end to
-// end. A bookmark also has the times of writing, by which a larger file that
-// has changed since is known.
+// The identity (DataSet::Check) of a stream is that of its files' sizes and
+// contents: all of the content up to 64 MiB a file, else parts from end to end.
+// A bookmark also has the times of writing, which tell of a larger file that
+// has changed since.
 //
-// InvalidArgument, NotFound: as SourceReader and TokenizePiece, of what is
-// looked at to tell shares and identity.
+// InvalidArgument, NotFound: as SourceReader and TokenizePiece, for the parts
+// that are read to find shares and identity.
 absl::StatusOr<std::unique_ptr<StreamedSet>> OpenStreamedData(
     StreamedDataRequest request);
 

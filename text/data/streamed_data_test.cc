@@ -220,7 +220,7 @@ TEST_F(StreamedDataTest, ShufflesFilesAndWindows) {
   }
 }
 
-// What fits into a window is shuffled as an epoch of the cache is.
+// A file that fits into a window is shuffled as an epoch of the cache is.
 TEST_F(StreamedDataTest, HasTheCachesOrderWhereAWindowHoldsAllOfAFile) {
   const std::string file = Write("a.jsonl", Texts("a", 300));
   DataConfig data = Data({file}, true, 100'000);
@@ -330,7 +330,7 @@ TEST_F(StreamedDataTest, TellsWhatIsKnownWhenItIs) {
   EXPECT_EQ(splits.train->num_samples(), 0);
   EXPECT_THAT(splits.stream->TakeNotes(), IsEmpty());
   Read(*splits.train, 0, 350);
-  // What the cache counts of the same lines.
+  // The cache's counts of the same lines.
   DataConfig data = Data({directory_.path() + "/l.jsonl"}, false);
   data.streaming = false;
   const DataSplits cached = Opened(data);
@@ -426,7 +426,7 @@ TEST_F(StreamedDataTest, ALargeFileOfAnotherTimeIsRefused) {
   EXPECT_TRUE(splits.stream->GoOn(bookmark, 0, true).ok());
 }
 
-// What a line was mended after the place is no reason to begin anew.
+// A line that was mended after the place is no reason to begin anew.
 TEST_F(StreamedDataTest, WithChangedDataItGoesOnWhereItCan) {
   const std::string lines = Lines(0, 3'000);
   const std::string path = Write("l.jsonl", lines);
@@ -455,7 +455,7 @@ TEST_F(StreamedDataTest, WithChangedDataItGoesOnWhereItCan) {
   }
 }
 
-// Whoever writes checkpoints may write anything there.
+// A checkpoint's bookmark may hold anything.
 TEST_F(StreamedDataTest, NoBookmarkBreaksIt) {
   const std::string path = Write("l.jsonl", Lines(0, 50));
   const DataConfig data = Data({path}, true, 10);

@@ -1,4 +1,4 @@
-// How text becomes tokens: what the data sets need of a tokenizer.
+// Turns text into tokens: the part of a tokenizer that data sets need.
 #ifndef CASTOR_TEXT_DATA_TEXT_ENCODING_H_
 #define CASTOR_TEXT_DATA_TEXT_ENCODING_H_
 
@@ -25,21 +25,23 @@ struct TextEncoding {
   // Appends the tokens of `text`, without any that are put around it.
   std::function<absl::Status(absl::string_view text, std::vector<int32_t>* ids)>
       encode;
-  // What is put around a text, as by the tokenizer's post-processor.
+  // The tokens that are put around a text, as by the tokenizer's
+  // post-processor.
   std::vector<int32_t> before, after;
-  // How two texts become one list of tokens; empty: they do not.
+  // How two texts become one list of tokens; empty: they cannot.
   std::vector<text::PairPiece> pair = {};
   // The last token of `before`, as text; "": there is none.
   std::string begin_token;
-  // What ends a document among others, unless it ends with it already; -1:
-  // nothing does.
+  // The token that ends a document among others, unless it ends with it
+  // already; -1: none.
   int32_t end_of_document = -1;
   // The text of that token, which is encoded as it where it stands in a text;
   // "": there is none.
   std::string end_text;
-  // The special tokens that have names, by these: "bos_token".
+  // The special tokens that have names, by their names: "bos_token".
   std::map<std::string, std::string> named_tokens;
-  // Where there is no end_of_document: where one was looked for, for the user.
+  // Where there is no end_of_document: says to the user where it was looked
+  // for.
   std::string end_looked_for;
   // The text of tokens, special ones included, for the user; null: unknown.
   std::function<absl::StatusOr<std::string>(absl::Span<const int32_t> ids)>
@@ -48,24 +50,24 @@ struct TextEncoding {
   // space and, as where the tokenizer has put that there itself, without. Null:
   // unknown.
   std::function<std::vector<std::string>(int32_t id)> texts_of = nullptr;
-  // Where a long text is cut before a space (text_cut.h), whether the space
-  // belongs to the second part, or is what a tokenizer puts before each text
-  // and so must be left out.
+  // Where a long text is cut before a space (text_cut.h): true if the space
+  // belongs to the second part; false if the tokenizer puts a space before each
+  // text itself, so that it must be left out.
   bool keeps_space = true;
   // One more than the largest token that encode can give.
   int64_t vocabulary = 0;
-  // This is the checksum of all that the tokenizer was made from.
+  // The checksum of all that the tokenizer was made from.
   uint64_t checksum = 0;
 };
 
-// Bytes as tokens, 0 to 255.
+// Returns an encoding with bytes as tokens, 0 to 255.
 TextEncoding ByteEncoding();
 
-// Whether an `encode` of a tokenizer keeps the space (see keeps_space), which
-// is found by trying. InvalidArgument: what encode returns.
+// Finds by trying whether `encode` keeps the space, and sets keeps_space.
+// InvalidArgument: as encode.
 absl::Status FindKeepsSpace(TextEncoding* encoding);
 
-// Different encodings have different keys.
+// Returns a key that differs for different encodings.
 uint64_t KeyOf(const TextEncoding& encoding);
 
 }  // namespace castor

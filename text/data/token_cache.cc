@@ -48,7 +48,8 @@ class CachedTokens : public TokenSource {
   const std::string path_;
 };
 
-// What the footer says of sizes holds together, for a file of `file_bytes`.
+// Returns true if the footer's sizes agree with each other, for a file of
+// `file_bytes`.
 bool IsPlausible(const TokenCacheFooter& footer, int64_t file_bytes) {
   const bool run = footer.kind == TokenCacheKind::kTokens;
   if (!run && footer.kind != TokenCacheKind::kLines) return false;

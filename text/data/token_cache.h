@@ -1,4 +1,4 @@
-// A token cache (token_cache_format.h) that is open: whatever is read of it has
+// A token cache (token_cache_format.h) that is open: all that is read of it has
 // been checked.
 #ifndef CASTOR_TEXT_DATA_TOKEN_CACHE_H_
 #define CASTOR_TEXT_DATA_TOKEN_CACHE_H_
@@ -17,7 +17,7 @@
 
 namespace castor {
 
-// How a message about a damaged cache ends.
+// The end of a message about a damaged cache.
 inline constexpr absl::string_view kRemoveCache =
     ": remove it, and it is made anew from the data file";
 
@@ -25,10 +25,10 @@ inline constexpr absl::string_view kRemoveCache =
 // Holds 8 bytes for each 64 KiB of the file, and for each 1024 lines.
 class TokenCache {
  public:
-  // NotFound: no such file. DataLoss: it is not as it was written.
-  // FailedPrecondition: of another version, or others may write to it.
+  // Opens a cache. NotFound: no such file. DataLoss: it is not as it was
+  // written. FailedPrecondition: of another version, or others may write to it.
   // PermissionDenied: it belongs to another user, and not to root.
-  // InvalidArgument: what has the name is no file.
+  // InvalidArgument: the entry with this name is no file.
   static absl::StatusOr<std::shared_ptr<const TokenCache>> Open(
       const std::string& path);
   ~TokenCache();
@@ -42,25 +42,25 @@ class TokenCache {
   // all of them. DataLoss: one is not as it was written.
   absl::Status Verify(int64_t most_bytes) const;
 
-  // A cache of tokens gives out[i] = token `begin` + i, for i in [0, count).
+  // Reads a cache of tokens: out[i] = token `begin` + i, for i in [0, count).
   absl::Status ReadTokens(int64_t begin, int64_t count, int32_t* out) const;
 
-  // A cache of lines tells how long the lines [begin, end) are, if they are cut
-  // to their first `tokens` tokens.
+  // Returns how long the lines [begin, end) of a cache of lines are, if they
+  // are cut to their first `tokens` tokens.
   absl::StatusOr<SampleLengths> CountTokens(int64_t begin, int64_t end,
                                             int64_t tokens) const;
-  // The same lines' lengths, in their order.
+  // Returns the same lines' lengths, in their order.
   absl::StatusOr<std::vector<int32_t>> Lengths(int64_t begin, int64_t end,
                                                int64_t tokens) const;
-  // A cache of lines tells how many labels count of the first `tokens` tokens
-  // of the lines [begin, end), those of a line's tokens before `first`
-  // excepted, and how many lines have none of them. It looks at every so many
-  // groups alone where the body has more than `most_bytes`.
+  // Returns, for a cache of lines, how many labels count among the first
+  // `tokens` tokens of the lines [begin, end), except those of a line's tokens
+  // before `first`, and how many lines have none. Looks at only some groups,
+  // evenly spaced, where the body has more than `most_bytes`.
   absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
                                          int64_t tokens, int64_t most_bytes,
                                          int64_t first = 1) const;
-  // The first tokens of `line`, at most `most`, and as many labels. Returns how
-  // many.
+  // Reads the first tokens of `line`, at most `most`, and as many labels.
+  // Returns how many.
   absl::StatusOr<int64_t> ReadLine(int64_t line, int64_t most, int32_t* tokens,
                                    int32_t* labels) const;
 
@@ -102,7 +102,7 @@ class TokenCache {
   std::vector<int64_t> groups_;
 };
 
-// The run of tokens, as the source's at `path`.
+// Returns the cache's run of tokens, as that of the source at `path`.
 std::shared_ptr<const TokenSource> TokensOf(
     std::shared_ptr<const TokenCache> cache, std::string path);
 

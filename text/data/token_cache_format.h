@@ -25,7 +25,7 @@ namespace castor {
 static_assert(std::endian::native == std::endian::little,
               "token caches are read as they are");
 
-// What stands between the name of a data file and a cache's key.
+// The text between the name of a data file and a cache's key.
 inline constexpr char kTokenCacheInfix[] = ".castor-tokens-";
 inline constexpr char kTokenCacheMagic[] = "castortk";  // 8, without its zero
 inline constexpr uint32_t kTokenCacheVersion = 1;
@@ -38,7 +38,7 @@ struct TokenCacheFooter {
   char magic[8] = {};
   uint32_t version = 0;
   TokenCacheKind kind = {};
-  uint64_t key = 0;  // what the tokens follow from besides the source
+  uint64_t key = 0;  // of all but the source that decides the tokens
   // The source: its size, when it was last written to (ns since 1970), XXH3-64
   // of it; and when this file was begun.
   int64_t source_bytes = 0;
@@ -55,12 +55,12 @@ struct TokenCacheFooter {
   int64_t largest_is_label = 0;
   int64_t token_bytes = 0;  // 2 or 4
   int64_t body_bytes = 0;
-  // XXH3-64 of what the file says, however it is laid out: of the tokens as
+  // XXH3-64 of the file's content, however it is laid out: of the tokens as
   // 32-bit integers, or of each line's number of tokens, tokens, labels (or
   // its tokens again).
   uint64_t content_checksum = 0;
   uint64_t tables_checksum = 0;  // XXH3-64 of sums and groups
-  uint64_t footer_checksum = 0;  // XXH3-64 of what is before it
+  uint64_t footer_checksum = 0;  // XXH3-64 of all before it
 };
 static_assert(sizeof(TokenCacheFooter) == 144);
 

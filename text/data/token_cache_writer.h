@@ -16,12 +16,11 @@
 
 namespace castor {
 
-// Not thread-safe. Until Commit has succeeded, nothing is at `path` that was
-// not there before. Errors are AtomicFile's.
+// Not thread-safe. Until Commit has succeeded, `path` is what it was before.
+// Errors are AtomicFile's.
 class TokenCacheWriter {
  public:
-  // `vocabulary` bounds the tokens of a run: how wide they are follows from
-  // it.
+  // `vocabulary` bounds the tokens of a run: their width follows from it.
   static absl::StatusOr<std::unique_ptr<TokenCacheWriter>> Create(
       const std::string& path, TokenCacheKind kind, uint64_t key,
       int64_t vocabulary);
@@ -30,11 +29,11 @@ class TokenCacheWriter {
   // These two are for a cache that is one run of tokens.
   absl::Status AddTokens(absl::Span<const int32_t> tokens);
   void AddDocuments(int64_t count) { footer_.lines += count; }
-  // A line with its labels, as many as tokens; or, where they are none, with
-  // its tokens as labels.
+  // Adds a line with its labels, as many as tokens; or, where there are none,
+  // with its tokens as labels.
   absl::Status AddLine(absl::Span<const int32_t> tokens,
                        absl::Span<const int32_t> labels);
-  // A token that was met at the source's `line`.
+  // Notes a token that was met at the source's `line`.
   void NoteToken(int32_t token, int64_t line, bool is_label);
 
   int64_t tokens() const { return footer_.tokens; }
@@ -57,7 +56,7 @@ class TokenCacheWriter {
   TokenCacheFooter footer_;
   const std::unique_ptr<Hash> content_;
   std::string buffer_;          // of the body, not yet written
-  std::vector<uint64_t> sums_;  // of what is written
+  std::vector<uint64_t> sums_;  // of the written blocks
   std::vector<int64_t> marks_;  // of the group's lines
   std::vector<int64_t> groups_;
 };

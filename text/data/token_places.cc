@@ -10,8 +10,8 @@
 namespace castor {
 namespace {
 
-// How many of the bytes that `rest` begins with are the token that may be
-// written as one of `texts`; 0: none are.
+// Returns how many of the bytes that `rest` begins with are the token that may
+// be written as one of `texts`; 0: none are.
 size_t LengthOf(const std::vector<std::string>& texts, absl::string_view rest) {
   for (const std::string& text : texts) {
     if (absl::StartsWith(rest, text) && !text.empty()) return text.size();

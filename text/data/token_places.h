@@ -1,4 +1,4 @@
-// Where the tokens of a text stand in it.
+// Finds where the tokens of a text stand in it.
 #ifndef CASTOR_TEXT_DATA_TOKEN_PLACES_H_
 #define CASTOR_TEXT_DATA_TOKEN_PLACES_H_
 
@@ -17,9 +17,10 @@ struct TokenPlace {
   int64_t begin = 0, end = 0;
 };
 
-// The places of `ids`, which encoding.encode has made of `text`, in their
-// order. White space may be in none of them, where a tokenizer passes it over.
-// Empty: they cannot be told, since the tokenizer rewrites the text.
+// Returns the places of `ids`, which encoding.encode has made of `text`, in
+// their order. White space may be in none of them, where a tokenizer passes it
+// over. Returns an empty list where they cannot be told, since the tokenizer
+// rewrites the text.
 std::vector<TokenPlace> PlacesOfTokens(const TextEncoding& encoding,
                                        absl::string_view text,
                                        absl::Span<const int32_t> ids);

@@ -278,7 +278,7 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
   }
   const absl::Span<const int32_t> values = piece.values;
   if (!HasSamples(options_.kind)) {
-    // What the width of the cache's tokens follows from.
+    // The width of the cache's tokens follows from this bound.
     CASTOR_CHECK(piece.largest < options_.encoding->vocabulary);
     writer_.AddDocuments(piece.documents);
     twice_ += piece.twice;
@@ -337,7 +337,8 @@ absl::StatusOr<FoundRecords> FindRecords(
       return absl::InvalidArgumentError(
           absl::StrCat("file \"", path, "\" has blank lines only"));
     }
-    // What ends the loop over the piece is no error where a line was found.
+    // The error that ends the loop over the piece does not count where a line
+    // was found.
     std::optional<FoundRecords> found;
     CASTOR_RETURN_IF_ERROR(ForEachLine(
         piece, [&](absl::string_view text, int64_t number) -> absl::Status {
@@ -387,7 +388,7 @@ std::string BeginsTwice(const TextEncoding& encoding, int64_t twice,
 absl::Status CheckVocabulary(const TokenizeOptions& options,
                              const std::string& path, int64_t largest_token,
                              int64_t line, bool is_label) {
-  // What reads a labelled record has looked at its tokens.
+  // The reader of labelled records has checked their tokens.
   if (options.kind == SourceKind::kLabelled) return absl::OkStatus();
   if (largest_token < options.vocabulary) return absl::OkStatus();
   if (options.kind == SourceKind::kTokenLines) {

@@ -1,5 +1,5 @@
-// A data file's tokens, found by as many threads as there are, in the file's
-// order, with memory that does not grow with the file.
+// Finds a data file's tokens on all threads, in the file's order, with memory
+// that does not grow with the file.
 #ifndef CASTOR_TEXT_DATA_TOKENIZE_H_
 #define CASTOR_TEXT_DATA_TOKENIZE_H_
 
@@ -35,16 +35,17 @@ struct FoundRecords {
   std::vector<std::string> unused = {};  // JsonLine::unused of the first one
 };
 
-// What the records of the file at `path` are: `given`, or what the first line
-// has that is not blank. With `labelled_keys` (labelled_record.h) they are
-// texts or tokens, and other keys than these are not used. InvalidArgument:
-// that line is bad, or there is none; and as SourceReader.
+// Finds the kind of the records in the file at `path`: `given`, or that of the
+// first line that is not blank. With `labelled_keys` (labelled_record.h) they
+// are texts or tokens, and other keys than these are not used. InvalidArgument:
+// that line is bad, or there is none; also as SourceReader.
 absl::StatusOr<FoundRecords> FindRecords(
     const std::string& path, const RecordKeys& keys,
     std::optional<RecordFormat> given, bool tells_documents_apart = false,
     const std::vector<absl::string_view>& labelled_keys = {});
 
-// Whether each record is a sample with labels, not part of a run of tokens.
+// Returns true if each record is a sample with labels, not part of a run of
+// tokens.
 constexpr bool HasSamples(SourceKind kind) {
   return kind == SourceKind::kTokenLines || kind == SourceKind::kExamples ||
          kind == SourceKind::kLabelled;
@@ -65,7 +66,7 @@ struct TokenizeOptions {
   bool tells_documents_apart = false;
   int64_t vocabulary = 0;  // the model's
   int threads = 1;
-  // Called now and then with how much of the source has been worked on.
+  // Called now and then with the progress in the source.
   std::function<void(int64_t done_bytes, int64_t all_bytes)> progress;
   // Called at the end with how many of the documents begin with the token that
   // the tokenizer puts before each of them, if any does; may be null.
@@ -75,7 +76,7 @@ struct TokenizeOptions {
   std::function<void(const std::string& key, int64_t line)> unused_key = {};
 };
 
-// What came of a piece of a file.
+// The tokens of a piece of a file.
 struct PieceTokens {
   absl::Status status;
   std::vector<int32_t> values;  // tokens, or each line's tokens and labels
@@ -93,21 +94,22 @@ struct PieceTokens {
 };
 
 // Makes tokens of a piece of the file at `path`, which was cut by CutOf(kind).
-// They depend on the piece alone. InvalidArgument: as Tokenize, but that tokens
-// outside the vocabulary are for CheckVocabulary. Does not set out->status.
+// They depend on the piece alone. InvalidArgument: as Tokenize, except that
+// tokens outside the vocabulary are left to CheckVocabulary. Does not set
+// out->status.
 absl::Status TokenizePiece(const TokenizeOptions& options,
                            const std::string& path, const SourcePiece& piece,
                            PieceTokens* out);
 
-// What the user is told of a key that is not used, and of documents that begin
-// twice (TokenizeOptions::begins_twice).
+// Return messages for the user on a key that is not used, and on documents that
+// begin twice (TokenizeOptions::begins_twice).
 std::string UnusedKey(const std::string& path, int64_t line,
                       const std::string& key);
 std::string BeginsTwice(const TextEncoding& encoding, int64_t twice,
                         int64_t documents);
 
-// Appends the tokens of what `reader`, opened with CutOf(kind), has to
-// `writer`. What is appended does not depend on the number of threads.
+// Appends the tokens of all that `reader`, opened with CutOf(kind), has to
+// `writer`. They do not depend on the number of threads.
 //
 // InvalidArgument, with file, line and key: a line that is not as json_line.h
 // says or not of the file's kind, a byte that is no UTF-8, a token outside the
@@ -120,8 +122,8 @@ constexpr SourceCut CutOf(SourceKind kind) {
   return kind == SourceKind::kText ? SourceCut::kText : SourceCut::kLines;
 }
 
-// InvalidArgument, with file, line and key: the largest of a source's tokens is
-// not in the vocabulary. `path` is the source's.
+// Checks a source's largest token. InvalidArgument, with file, line and key: it
+// is not in the vocabulary. `path` is the source's.
 absl::Status CheckVocabulary(const TokenizeOptions& options,
                              const std::string& path, int64_t largest_token,
                              int64_t line, bool is_label);

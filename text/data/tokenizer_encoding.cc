@@ -53,8 +53,7 @@ absl::Status FindEndOfDocument(const std::string& directory,
   return absl::OkStatus();
 }
 
-// Whether the vocabulary has bytes in GPT-2's alphabet, which is found by
-// trying.
+// Finds by trying whether the vocabulary has bytes in GPT-2's alphabet.
 bool IsByteLevel(const Tokenizer& tokenizer) {
   constexpr absl::string_view kTried = "\n a";
   std::vector<int32_t> ids;
@@ -71,7 +70,8 @@ bool IsByteLevel(const Tokenizer& tokenizer) {
   return absl::EndsWith(bytes, kTried);
 }
 
-// What the token `id` may be in a text (TextEncoding::texts_of).
+// Returns the texts that the token `id` may be in a text
+// (TextEncoding::texts_of).
 std::vector<std::string> TextsOf(const Tokenizer& tokenizer, bool is_byte_level,
                                  int32_t id) {
   const std::optional<std::string> token = tokenizer.TokenOf(id);

@@ -9,11 +9,11 @@
 
 namespace castor {
 
-// The tokenizer of `directory`. What the post-processor puts around a text is
-// `before` and `after`. Documents end with the tokenizer's end token or, where
-// it has none, with the eos_token_id of config.json or generation_config.json,
-// the first that the tokenizer knows. Errors are text::Tokenizer::Load's and
-// text::EndTokensIn's.
+// Loads the tokenizer of `directory`. The tokens that the post-processor puts
+// around a text are `before` and `after`. Documents end with the tokenizer's
+// end token or, where it has none, with the eos_token_id of config.json or
+// generation_config.json, the first that the tokenizer knows. Errors are
+// text::Tokenizer::Load's and text::EndTokensIn's.
 absl::StatusOr<TextEncoding> LoadTextEncoding(const std::string& directory);
 
 }  // namespace castor

@@ -29,7 +29,7 @@ bool BeginsWithWord(absl::string_view text) {
   return Has(NextCodePoint(text, &place), Trait::kWord);
 }
 
-// Where the spaces begin at the end of `text`.
+// Returns where the spaces begin at the end of `text`.
 size_t BeginOfLastSpaces(absl::string_view text) {
   size_t begin = text.size();
   while (begin > 0) {

@@ -1,7 +1,7 @@
 // The tokens of a tokenizer.json's "added_tokens", which are looked for in a
 // text before the model sees it: the leftmost, and the longest there. Each says
 //
-//   normalized    looked for in what the normalizer makes of the text, in its
+//   normalized    looked for in the text that the normalizer gives, in its
 //                 own normalized form; otherwise in the text as it was given
 //   single_word   only where no letter or digit touches it
 //   lstrip, rstrip  takes the spaces on its left, or right, with it
@@ -29,23 +29,24 @@ namespace castor::text {
 
 class AddedTokens {
  public:
-  // `normalizer` may be null. `root` is the whole file, whose "added_tokens"
-  // may be missing. InvalidArgument: a token is there twice, also after it was
-  // normalized, or its id is not the one that `tokenizers` gives it: its own in
-  // the model's vocabulary, otherwise the next that is free behind it.
+  // Reads the added tokens. `normalizer` may be null. `root` is the whole file,
+  // whose "added_tokens" may be missing. InvalidArgument: a token is there
+  // twice, also after it was normalized, or its id is not the one that
+  // `tokenizers` gives it: its own in the model's vocabulary, otherwise the
+  // next that is free behind it.
   static absl::StatusOr<AddedTokens> Read(const JsonPart& root,
                                           const Vocabulary& vocabulary,
                                           const Normalizer* normalizer);
 
   // Cuts `text` at the tokens that are, or are not, looked for in normalized
-  // text: part(begin, end, id) from left to right, where id is kNone for what
-  // lies between tokens and is never empty. Ends at the first error.
+  // text: part(begin, end, id) from left to right, where id is kNone for a part
+  // between tokens, which is never empty. Ends at the first error.
   using Part =
       absl::FunctionRef<absl::Status(size_t begin, size_t end, int32_t id)>;
   absl::Status Split(absl::string_view text, bool normalized, Part part) const;
 
   std::optional<int32_t> Find(absl::string_view token) const;
-  // The token as it is decoded, normalized or not.
+  // Returns the token as it is decoded, normalized or not.
   std::optional<absl::string_view> TokenOf(int32_t id) const;
   bool IsSpecial(absl::string_view token) const {
     return special_.count(std::string(token)) > 0;

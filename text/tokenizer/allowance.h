@@ -21,7 +21,7 @@
 
 namespace castor::text {
 
-// No text in the making is larger, whatever was given.
+// The largest text in the making, whatever was given.
 inline constexpr size_t kMaxTextBytes = std::numeric_limits<uint32_t>::max();
 
 class Allowance {
@@ -31,18 +31,18 @@ class Allowance {
   static constexpr uint64_t kMinSteps = 1'000'000;
   static constexpr uint64_t kStepsPerByte = 256;
 
-  // The allowance is for a text of `given_bytes`, or for tokens that have so
-  // many together and are decoded.
+  // Makes the allowance for a text of `given_bytes`, or for decoding tokens
+  // that have so many together.
   explicit Allowance(size_t given_bytes)
       : given_bytes_(std::min(given_bytes, kMaxTextBytes)),
         steps_left_(kMinSteps + kStepsPerByte * given_bytes_) {}
 
-  // Behind each part a text may have so many bytes.
+  // The most bytes that a text may have behind each part.
   size_t most_bytes() const {
     return std::min(kMaxTextBytes, kMinBytes + kBytesPerByte * given_bytes_);
   }
 
-  // ResourceExhausted: there are not so many steps left.
+  // Checks that so many steps are left. ResourceExhausted: fewer are.
   absl::Status Check(uint64_t steps) const {
     return steps > steps_left_ ? TooManySteps() : absl::OkStatus();
   }
@@ -52,7 +52,8 @@ class Allowance {
     return absl::OkStatus();
   }
 
-  // ResourceExhausted: a text of so many bytes is too large.
+  // Checks a text's size. ResourceExhausted: a text of so many bytes is too
+  // large.
   absl::Status CheckSize(size_t bytes) const {
     return bytes > most_bytes() ? TooLarge() : absl::OkStatus();
   }

@@ -1,5 +1,5 @@
-// A bounded part of a tokenizer knows its place in the file: the text that it
-// makes is held to the text's allowance, and each error says whose it is.
+// A bounded part of a tokenizer knows its place in the file: its output is held
+// to the text's allowance, and each error names the part.
 #ifndef CASTOR_TEXT_TOKENIZER_BOUNDED_H_
 #define CASTOR_TEXT_TOKENIZER_BOUNDED_H_
 
@@ -15,8 +15,8 @@
 
 namespace castor::text {
 
-// `Part` is Normalizer, PreTokenizer or Decoder, and `Value` what its Apply
-// rewrites.
+// `Part` is Normalizer, PreTokenizer or Decoder, and `Value` the type that its
+// Apply rewrites.
 template <typename Part, typename Value>
 class Bounded : public Part {
  public:

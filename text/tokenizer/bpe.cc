@@ -40,7 +40,7 @@ class Bpe : public Model {
                         std::vector<int32_t>* ids) const override;
 
  private:
-  // What TokenizeWord cuts off and looks up by itself.
+  // Tokenizes a part that TokenizeWord cuts off and looks up by itself.
   absl::Status TokenizePart(absl::string_view part, WordCache& cache,
                             std::vector<int32_t>* ids) const;
   // Appends the tokens of single characters.

@@ -14,8 +14,8 @@ namespace castor::text {
 // Appends the characters of the bytes of `text`.
 void AppendByteCharacters(absl::string_view text, std::string* characters);
 
-// Appends the bytes that `characters`, valid UTF-8, stand for. False: one of
-// them stands for none, and nothing was appended.
+// Appends the bytes that `characters`, valid UTF-8, stand for. Returns false,
+// and appends nothing, if one of them stands for none.
 bool AppendBytesOf(absl::string_view characters, std::string* bytes);
 
 }  // namespace castor::text

@@ -1,5 +1,5 @@
-// Strings of bytes with a number each, among which all that begin a text are
-// found at once.
+// A set of byte strings with a number each, which finds all that begin a text
+// at once.
 #ifndef CASTOR_TEXT_TOKENIZER_BYTE_TRIE_H_
 #define CASTOR_TEXT_TOKENIZER_BYTE_TRIE_H_
 
@@ -17,13 +17,14 @@ class ByteTrie {
  public:
   static constexpr int32_t kNone = -1;
   static constexpr uint32_t kRoot = 0;
-  // All strings of one trie together should have no more: each of their bytes
+  // The most bytes that all strings of one trie together should have: each
   // takes up to 80 bytes of memory.
   static constexpr size_t kMaxBytes = size_t{32} << 20;
 
   ByteTrie() : values_(1, kNone) {}
 
-  // False: there is such a string already; its number is `value` from now on.
+  // Adds a string. Returns false if it is there already; its number is `value`
+  // from now on.
   bool Add(absl::string_view string, int32_t value) {
     uint32_t node = kRoot;
     for (const char byte : string) {
@@ -41,8 +42,8 @@ class ByteTrie {
     return is_new;
   }
 
-  // found(length, value) for each string that `text` begins with, the shortest
-  // first. Gives how many bytes it looked at.
+  // Calls found(length, value) for each string that `text` begins with, the
+  // shortest first. Returns how many bytes it looked at.
   template <class Found>
   size_t ForEachHead(absl::string_view text, const Found& found) const {
     uint32_t node = kRoot;

@@ -25,12 +25,12 @@ std::unique_ptr<const Normalizer> MakeBertNormalizer(
 
 std::unique_ptr<const Normalizer> MakeLowercase();
 std::unique_ptr<const Normalizer> MakeStripAccents();
-// Without the spaces at its two ends.
+// Removes the spaces at the text's ends.
 std::unique_ptr<const Normalizer> MakeStrip(bool left, bool right);
-// SentencePiece's rules for machine translation: without control characters,
-// other spaces as " ".
+// SentencePiece's rules for machine translation: removes control characters,
+// and makes other spaces " ".
 std::unique_ptr<const Normalizer> MakeNmt();
-// Each byte as a character (byte_level.h).
+// Makes each byte a character (byte_level.h).
 std::unique_ptr<const Normalizer> MakeByteLevelNormalizer();
 
 }  // namespace castor::text

@@ -33,7 +33,7 @@ class DocumentTokens {
  public:
   explicit DocumentTokens(Json* document) : document_(*document) {}
 
-  // False: the document is no tokenizer.json.
+  // Returns false if the document is no tokenizer.json.
   bool Read();
 
   // An added token has its own id, any other that of the vocabulary.
@@ -149,7 +149,7 @@ class Declaring {
   absl::StatusOr<NamedTokens> Run();
 
  private:
-  // Where `key` is, and its value; the value is null where no file has it.
+  // The place of `key`, and its value; the value is null where no file has it.
   struct Place {
     JsonPart part;
     const Json* value;

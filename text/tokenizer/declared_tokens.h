@@ -22,8 +22,9 @@
 
 namespace castor::text {
 
-// A token as a list of added tokens has it, from the string or the object that
-// `key` of `part` has. A key that is missing follows from `special`.
+// Returns a token in the form of a list of added tokens, from the string or the
+// object that `key` of `part` has. A key that is missing follows from
+// `special`.
 absl::StatusOr<Json> DeclaredToken(const JsonPart& part, absl::string_view key,
                                    const Json& value, bool special);
 
@@ -33,14 +34,14 @@ struct NamedTokens {
   // The token that ends a text; "": the files name none, and the vocabulary
   // does not have the class's own.
   std::string end;
-  // True: there is something that the document did not say itself.
+  // True if there is something that the document did not say itself.
   bool changed = false;
 };
 
 // Adds them to "added_tokens" of `document`, a tokenizer.json. `its_class` may
 // be null. InvalidArgument, with the file: an id that a file gives a token is
-// not the one that it has. Of a document that is no tokenizer.json nothing is
-// said here.
+// not the one that it has. A document that is no tokenizer.json is no error
+// here.
 absl::StatusOr<NamedTokens> AddDeclaredTokens(const SideFiles& side,
                                               const TokenizerClass* its_class,
                                               Json* document);

@@ -36,8 +36,8 @@ class Decoder {
   virtual absl::Status Apply(DecodedText* text) const = 0;
 };
 
-// A "decoder" of a tokenizer.json: BPEDecoder, ByteFallback, ByteLevel, Fuse,
-// Metaspace, Replace, Sequence, Strip, WordPiece.
+// Reads a "decoder" of a tokenizer.json: BPEDecoder, ByteFallback, ByteLevel,
+// Fuse, Metaspace, Replace, Sequence, Strip, WordPiece.
 absl::StatusOr<std::unique_ptr<const Decoder>> ReadDecoder(
     const JsonPart& part);
 

@@ -22,10 +22,11 @@ namespace castor::text {
 
 class LongestMatches {
  public:
-  // False: there is such a string already; its number is `value` from now on.
-  // The string is not empty.
+  // Adds a string, which is not empty. Returns false if it is there already;
+  // its number is `value` from now on.
   bool Add(absl::string_view string, int32_t value);
-  // Must be called after the last Add and before FindBackwards.
+  // Builds the automaton. Must be called after the last Add and before
+  // FindBackwards.
   void Finish();
 
   bool empty() const { return max_length_ == 0; }

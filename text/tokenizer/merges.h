@@ -1,5 +1,5 @@
-// Which two neighbouring tokens become one, and in which order: the learned
-// part of byte pair encoding.
+// The rules by which two neighbouring tokens become one, and their order: the
+// learned part of byte pair encoding.
 #ifndef CASTOR_TEXT_TOKENIZER_MERGES_H_
 #define CASTOR_TEXT_TOKENIZER_MERGES_H_
 
@@ -15,8 +15,8 @@ class Merges {
  public:
   explicit Merges(size_t expected) : table_(expected) {}
 
-  // A merge that comes before all that are added later; one of the same pair
-  // replaces an earlier one.
+  // Adds a merge, which comes before all that are added later. One of the same
+  // pair replaces an earlier one.
   void Add(int32_t left, int32_t right, int32_t result) {
     table_.Set(KeyOf(left, right),
                uint64_t{num_added_++} << 32 | static_cast<uint32_t>(result));
@@ -29,8 +29,8 @@ class Merges {
   void Apply(size_t begin, std::vector<int32_t>* ids) const;
 
  private:
-  // A merge of two neighbours: its order in the upper half, what becomes of
-  // them in the lower. The least is the first.
+  // A merge of two neighbours: its order in the upper half, the resulting token
+  // in the lower. The least comes first.
   static constexpr uint64_t kNoMerge = ~uint64_t{0};
 
   static uint64_t KeyOf(int32_t left, int32_t right) {

@@ -19,13 +19,12 @@ class Model {
   virtual ~Model() = default;
 
   // Appends the ids of `piece`, which is not empty. InvalidArgument: it has a
-  // character that the vocabulary cannot express, and there is no token for
-  // what is unknown. ResourceExhausted: the allowance has not the steps that it
-  // takes.
+  // character that the vocabulary cannot express, and there is no unknown
+  // token. ResourceExhausted: it takes more steps than the allowance has.
   virtual absl::Status Tokenize(absl::string_view piece, Allowance* allowance,
                                 std::vector<int32_t>* ids) const = 0;
-  // The same of the piece with which a text begins; only SentencePiece's own
-  // model tells it from others.
+  // Does the same for the piece with which a text begins; only SentencePiece's
+  // own model treats it differently.
   virtual absl::Status TokenizeFirst(absl::string_view piece,
                                      Allowance* allowance,
                                      std::vector<int32_t>* ids) const {

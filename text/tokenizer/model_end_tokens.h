@@ -12,10 +12,10 @@
 
 namespace castor::text {
 
-// "eos_token_id", one or a list, of the file `name` in `directory`: config.json
-// or generation_config.json. Empty: there is no such file, or it says none.
-// Errors are ReadJsonFile's (tokenizer_files.h); InvalidArgument also: what it
-// says is no id.
+// Returns "eos_token_id", one or a list, of the file `name` in `directory`:
+// config.json or generation_config.json. Empty: there is no such file, or it
+// has none. Errors are ReadJsonFile's (tokenizer_files.h); InvalidArgument
+// also: its value is no id.
 absl::StatusOr<std::vector<int32_t>> EndTokensIn(const std::string& directory,
                                                  absl::string_view name);
 

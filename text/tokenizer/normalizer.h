@@ -15,13 +15,13 @@ namespace castor::text {
 struct NormalizedText {
   std::string text;      // valid UTF-8
   Allowance* allowance;  // not null
-  // Whether what it begins with stems from the beginning of the text that was
-  // given to Encode: nothing was taken away before it.
+  // True if its beginning stems from the beginning of the text that was given
+  // to Encode: nothing was taken away before it.
   bool at_start = false;
 
   size_t size_bytes() const { return text.size(); }
-  // True: a text in the making is too large and need not be finished, since
-  // whoever runs the part refuses it (bounded.h).
+  // Returns true if a text in the making is too large. It need not be finished
+  // then, since the caller of the part refuses it (bounded.h).
   bool IsTooLarge(absl::string_view made) const {
     return made.size() > allowance->most_bytes();
   }
@@ -32,9 +32,9 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
 
-  // ResourceExhausted: a regular expression takes too long, or the text becomes
-  // too large; such a text may also be left, larger than is allowed and
-  // unfinished.
+  // Rewrites the text. ResourceExhausted: a regular expression takes too long,
+  // or the text becomes too large; such a text may also be left, larger than is
+  // allowed and unfinished.
   virtual absl::Status Apply(NormalizedText* text) const = 0;
 };
 

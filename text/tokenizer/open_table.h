@@ -22,7 +22,7 @@ class OpenTable {
     slots_.resize(size);
   }
 
-  // Null: no such key. Valid until the next Set.
+  // Returns null if there is no such key. Valid until the next Set.
   const uint64_t* Find(uint64_t key) const {
     for (size_t i = Home(key);; i = (i + 1) & (slots_.size() - 1)) {
       if (slots_[i].key == key) return &slots_[i].value;
@@ -30,7 +30,7 @@ class OpenTable {
     }
   }
 
-  // An earlier value of the key is replaced.
+  // Sets the key's value; an earlier one is replaced.
   void Set(uint64_t key, uint64_t value) {
     if ((size_ + 1) * 2 > slots_.size()) Grow();
     size_t i = Home(key);
@@ -58,8 +58,8 @@ class OpenTable {
     uint64_t value = 0;
   };
 
-  // The finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable
-  // pseudorandom number generators, 2014).
+  // Returns the key's first place, by the finalizer of splitmix64 (Steele, Lea,
+  // Flood: Fast splittable pseudorandom number generators, 2014).
   size_t Home(uint64_t key) const {
     key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
     key = (key ^ key >> 27) * 0x94d049bb133111ebu;

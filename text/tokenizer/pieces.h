@@ -1,5 +1,5 @@
-// A text and the pieces that it is cut into, which pre-tokenizers make smaller
-// and a model makes tokens.
+// A text and the pieces that it is cut into. Pre-tokenizers cut them further,
+// and a model turns them into tokens.
 #ifndef CASTOR_TEXT_TOKENIZER_PIECES_H_
 #define CASTOR_TEXT_TOKENIZER_PIECES_H_
 
@@ -21,7 +21,7 @@ struct Piece {
 struct Pieces {
   std::string text;  // valid UTF-8
   std::vector<Piece> pieces;
-  // Whether the first piece begins where the text that was given to Encode
+  // True if the first piece begins where the text that was given to Encode
   // does.
   bool at_start = false;
   Allowance* allowance;  // not null

@@ -24,8 +24,8 @@ absl::StatusOr<int32_t> ReadTokenAndId(const JsonPart& part,
   return id;
 }
 
-// What [SEP] and [CLS] are called. Of a pair RoBERTa's has two [SEP] between
-// the texts, and one segment.
+// Reads BERT's post-processor, or RoBERTa's, with the file's names of [SEP] and
+// [CLS]. In a pair RoBERTa's has two [SEP] between the texts, and one segment.
 absl::StatusOr<PostProcessor> ReadBert(const JsonPart& part, bool is_roberta) {
   PostProcessor result;
   CASTOR_ASSIGN_OR_RETURN(const int32_t cls, ReadTokenAndId(part, "cls"));

@@ -22,7 +22,7 @@ class PreTokenizer {
   virtual absl::Status Apply(Pieces* pieces) const = 0;
 };
 
-// A "pre_tokenizer" of a tokenizer.json: BertPreTokenizer, ByteLevel,
+// Reads a "pre_tokenizer" of a tokenizer.json: BertPreTokenizer, ByteLevel,
 // CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Sequence,
 // Split, Whitespace, WhitespaceSplit.
 absl::StatusOr<std::unique_ptr<const PreTokenizer>> ReadPreTokenizer(

@@ -76,8 +76,8 @@ class Precompiled : public Normalizer {
   }
 
  private:
-  // What stands for the shortest head of `text` that is in the trie: all of
-  // `text` is replaced by it.
+  // Returns the replacement of the shortest head of `text` that is in the trie:
+  // all of `text` is replaced by it.
   std::optional<absl::string_view> Find(absl::string_view text) const {
     if (trie_.empty()) return std::nullopt;
     size_t place = Unit(trie_[0]).offset();

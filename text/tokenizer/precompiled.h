@@ -1,6 +1,6 @@
 // SentencePiece's compiled map of characters (T5, XLM-R, ...): a double-array
-// trie of what is replaced, and the replacements, one after the other and each
-// ended by a zero byte.
+// trie of the replaced strings, and the replacements, one after the other and
+// each ended by a zero byte.
 #ifndef CASTOR_TEXT_TOKENIZER_PRECOMPILED_H_
 #define CASTOR_TEXT_TOKENIZER_PRECOMPILED_H_
 
@@ -13,17 +13,17 @@
 
 namespace castor::text {
 
-// `map` is the "precompiled_charsmap", not in base 64 any more: the size of the
-// trie in bytes as a little-endian 32-bit number, the trie's units, of 32 bits
-// each (Yata's darts-clone, https://github.com/s-yata/darts-clone), then the
-// replacements. InvalidArgument: sizes do not match, or a replacement is not
-// UTF-8.
+// Makes the normalizer of `map`, the "precompiled_charsmap", decoded from base
+// 64: the size of the trie in bytes as a little-endian 32-bit number, the
+// trie's units, of 32 bits each (Yata's darts-clone,
+// https://github.com/s-yata/darts-clone), then the replacements.
+// InvalidArgument: sizes do not match, or a replacement is not UTF-8.
 absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
     absl::string_view map);
 
-// Whether the map is one that SentencePiece's library, which follows it without
-// looking, can be given. InvalidArgument: it leads out of itself, or more keys
-// than the library has room for are each the head of the next.
+// Checks that the map can be given to SentencePiece's library, which follows it
+// without checks. InvalidArgument: it leads out of itself, or more keys than
+// the library has room for are each the head of the next.
 absl::Status CheckPrecompiled(absl::string_view map);
 
 }  // namespace castor::text

@@ -10,7 +10,7 @@
 
 namespace castor::text {
 
-// BPE, Unigram, WordLevel or WordPiece.
+// Reads a model: BPE, Unigram, WordLevel or WordPiece.
 absl::StatusOr<std::unique_ptr<const Model>> ReadModel(const JsonPart& part);
 
 }  // namespace castor::text

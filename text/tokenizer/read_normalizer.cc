@@ -35,7 +35,7 @@ class Prepend : public Normalizer {
   explicit Prepend(std::string head) : head_(std::move(head)) {}
   absl::Status Apply(NormalizedText* text) const override {
     if (text->text.empty()) return absl::OkStatus();
-    // Of what is too large no more than that is made.
+    // Of a text that is too large no more than this is made.
     const size_t room = text->allowance->most_bytes() + 1;
     text->text.insert(0, head_, 0, room);
     return absl::OkStatus();
@@ -61,8 +61,8 @@ class Replace : public Normalizer {
           result.append(old.data() + copied, begin - copied);
           copied = end;
           result.append(content_);
-          // What is put in the place of several characters counts as if it
-          // stood in the last one's.
+          // The replacement of several characters counts as if it stood in the
+          // place of the last one.
           if (begin == 0 && end > 0 &&
               (content_.empty() || PreviousPlace(old, end) > 0)) {
             text->at_start = false;

@@ -10,8 +10,8 @@
 
 namespace castor::text {
 
-// BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled,
-// Prepend, Replace, Sequence, Strip or StripAccents.
+// Reads a normalizer: BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC,
+// NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip or StripAccents.
 absl::StatusOr<std::unique_ptr<const Normalizer>> ReadNormalizer(
     const JsonPart& part);
 

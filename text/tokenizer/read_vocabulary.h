@@ -8,11 +8,12 @@
 
 namespace castor::text {
 
-// {"token": id, ...}. InvalidArgument: an id that is none, or is there twice.
+// Reads {"token": id, ...}. InvalidArgument: a value is no id, or an id is
+// there twice.
 absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model);
 
-// InvalidArgument at `key`: tokens of so many bytes together are more than a
-// trie is made of.
+// Checks that a trie can hold tokens of so many bytes together. InvalidArgument
+// at `key`: it cannot.
 absl::Status CheckFitsTrie(const JsonPart& part, absl::string_view key,
                            size_t bytes);
 

@@ -106,7 +106,7 @@ class SentencePiece : public Model {
 
  private:
   const Libraries libraries_;
-  // Whether a space behind an added token needs what is done for it above.
+  // True if a space behind an added token needs the treatment above.
   const bool keeps_space_;
   const std::string unknown_;
   size_t longest_piece_ = 0;  // in bytes

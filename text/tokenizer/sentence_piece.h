@@ -1,6 +1,6 @@
-// Tokens of SentencePiece's own library, from its own file. The library does
-// what a normalizer, a pre-tokenizer, a model and a decoder of a tokenizer.json
-// do in turn.
+// Tokenizes by SentencePiece's own library, from its own file. The library does
+// the work of a normalizer, a pre-tokenizer, a model and a decoder of a
+// tokenizer.json.
 //
 // A model that puts a space before a text does so once, before the text; or,
 // where it is `legacy`, before each part of the text that lies between added
@@ -22,14 +22,14 @@ namespace castor::text {
 
 struct SentencePieceParts {
   std::unique_ptr<const Model> model;
-  // Decodes what lies between added tokens, which stand for themselves. The
+  // Decodes the pieces between added tokens, which stand for themselves. The
   // space that was put before the text is left out, in `legacy` those before
   // all parts.
   std::unique_ptr<const Decoder> decoder;
 };
 
-// `added` are the added tokens as a text has them. InvalidArgument: the library
-// does not take the model, with its reason.
+// Makes the parts. `added` are the added tokens as they stand in a text.
+// InvalidArgument: the library does not take the model; gives its reason.
 absl::StatusOr<SentencePieceParts> MakeSentencePiece(
     const SentencePieceFile& file, bool legacy, std::set<std::string> added);
 

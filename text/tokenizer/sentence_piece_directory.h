@@ -1,7 +1,8 @@
-// What a Hugging Face directory says of the SentencePiece model in it: its
-// added tokens, and what is put around a text. It is in tokenizer_config.json,
-// special_tokens_map.json and added_tokens.json, each of which may be missing;
-// what no file says follows from the tokenizer's class (tokenizer_class.h).
+// The settings that a Hugging Face directory has for its SentencePiece model:
+// its added tokens, and the tokens that are put around a text. They are in
+// tokenizer_config.json, special_tokens_map.json and added_tokens.json, each of
+// which may be missing; settings that no file has follow from the tokenizer's
+// class (tokenizer_class.h).
 #ifndef CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_DIRECTORY_H_
 #define CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_DIRECTORY_H_
 
@@ -24,12 +25,13 @@ struct SentencePieceConfig {
   bool legacy = true;
   // The token that ends a text; "": there is none.
   std::string end_token;
-  // The special tokens that have names, by these: "bos_token" and others.
+  // The special tokens that have names, by their names: "bos_token" and others.
   std::map<std::string, std::string> named_tokens;
 };
 
-// `its_class` is one of SentencePiece's, `vocabulary` the model's.
-// InvalidArgument: a file says what no tokenizer of its class can.
+// Reads the settings. `its_class` is one of SentencePiece's, `vocabulary` the
+// model's. InvalidArgument: a file asks for something that no tokenizer of its
+// class can do.
 absl::StatusOr<SentencePieceConfig> ReadSentencePieceConfig(
     const SideFiles& side, const TokenizerClass& its_class,
     const Vocabulary& vocabulary);

@@ -119,7 +119,7 @@ class FileReader {
  private:
   absl::Status ReadPiece(absl::string_view message);
   absl::Status ReadTrainer(absl::string_view message);
-  // Of what is done to a text, or to one that was decoded.
+  // Reads the rules for a text, or for one that was decoded.
   absl::Status ReadNormalizer(absl::string_view message, bool decoding);
   absl::Status CheckNesting();
 

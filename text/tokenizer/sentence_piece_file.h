@@ -5,7 +5,7 @@
 // The library that tokenizes with it (sentence_piece_library.h) trusts the
 // file: it follows the tries in it past their ends, ends the process or prints
 // on some others. So a file is looked through here first, and the library sees
-// only those in which nothing can lead it astray.
+// only files in which nothing can lead it astray.
 #ifndef CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_FILE_H_
 #define CASTOR_TEXT_TOKENIZER_SENTENCE_PIECE_FILE_H_
 
@@ -20,23 +20,24 @@
 namespace castor::text {
 
 struct SentencePieceFile {
-  // What the library is given: the file without its own tests, whose outcome
-  // the library would print.
+  // The model as the library gets it: the file without its own tests, whose
+  // outcome the library would print.
   std::string model;
   Vocabulary vocabulary;
-  // The piece for what is unknown.
+  // The piece for unknown text.
   std::string unknown;
-  // Whether a text gets a space before it, and loses those at its ends and all
+  // True if a text gets a space before it, and loses those at its ends and all
   // but one between words.
   bool adds_prefix = true;
   bool removes_spaces = true;
 };
 
-// InvalidArgument: what is wrong with the file, without its name.
+// Reads and checks the file. InvalidArgument: says what is wrong with it,
+// without its name.
 absl::StatusOr<SentencePieceFile> ReadSentencePieceFile(
     absl::string_view bytes);
 
-// The same model, which puts no space before a text.
+// Returns the same model, which puts no space before a text.
 std::string WithoutPrefix(absl::string_view model);
 
 }  // namespace castor::text

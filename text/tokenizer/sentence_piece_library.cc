@@ -8,8 +8,8 @@
 namespace castor::text {
 namespace {
 
-// Whether `call`, which gives a status of the library, succeeds. The trie that
-// the library builds throws where it cannot be built.
+// Returns true if `call`, which returns a status of the library, succeeds. The
+// trie that the library builds throws where it cannot be built.
 template <typename Call>
 bool Succeeds(const Call& call, std::string* error) {
   try {

@@ -12,23 +12,25 @@
 
 namespace castor::text {
 
-// Immutable; any number of threads. std::bad_alloc leaves where there is no
-// memory; whatever else goes wrong is said in *error.
+// Immutable; any number of threads. Throws std::bad_alloc where there is no
+// memory; *error says what else goes wrong.
 class SentencePieceLibrary {
  public:
-  // `model` must be what ReadSentencePieceFile made of a file
-  // (sentence_piece_file.h): the library trusts some of what it reads. Null:
-  // it is no model, as *error says.
+  // Loads a model. `model` must come from ReadSentencePieceFile
+  // (sentence_piece_file.h): the library trusts some of what it reads. Returns
+  // null if it is no model, as *error says.
   static std::unique_ptr<const SentencePieceLibrary> Load(
       std::string_view model, std::string* error);
 
   SentencePieceLibrary();
   ~SentencePieceLibrary();
 
-  // Appends the ids of `text`, valid UTF-8. False: *error says why not.
+  // Appends the ids of `text`, valid UTF-8. Returns false if it cannot; *error
+  // says why.
   bool Encode(std::string_view text, std::vector<int32_t>* ids,
               std::string* error) const;
-  // The text of `pieces`, which may not be UTF-8. False: *error says why not.
+  // Decodes `pieces`, to a text that may not be UTF-8. Returns false if it
+  // cannot; *error says why.
   bool Decode(const std::vector<std::string>& pieces, std::string* text,
               std::string* error) const;
 

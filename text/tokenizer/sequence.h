@@ -17,8 +17,8 @@
 
 namespace castor::text {
 
-// `Part` is Normalizer, PreTokenizer or Decoder, and `Value` what its Apply
-// rewrites.
+// `Part` is Normalizer, PreTokenizer or Decoder, and `Value` the type that its
+// Apply rewrites.
 template <typename Part, typename Value>
 class Sequence : public Part {
  public:
@@ -34,7 +34,8 @@ class Sequence : public Part {
   const std::vector<std::unique_ptr<const Part>> parts_;
 };
 
-// A text goes through all of them, one after the other.
+// The most parts of a sequence: a text goes through all of them, one after the
+// other.
 inline constexpr size_t kMaxParts = 1024;
 
 // Counts the parts in the list that `json` has at `key`, and in those inside of
@@ -52,7 +53,7 @@ inline absl::StatusOr<size_t> CountParts(const JsonPart& json,
   return count;
 }
 
-// Makes one of the list that `json` has at `key`, each part by `read`.
+// Makes a sequence of the list that `json` has at `key`, each part by `read`.
 template <typename Part, typename Value>
 absl::StatusOr<std::unique_ptr<const Part>> ReadSequence(
     const JsonPart& json, absl::string_view key,
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<const Part>> ReadSequence(
 }
 
 // Reads a part, which may be a sequence of the list at `key`: `read` does the
-// same for each part in the list, and `read_one` reads one of another type.
+// same for each part in the list, and `read_one` reads a part of another type.
 template <typename Part, typename Value>
 absl::StatusOr<std::unique_ptr<const Part>> ReadPart(
     const JsonPart& json, absl::string_view key,

@@ -1,4 +1,4 @@
-// Cutting pieces where something matches, and what becomes of the matches.
+// Cuts pieces where something matches, in several ways to treat the matches.
 #ifndef CASTOR_TEXT_TOKENIZER_SPLIT_H_
 #define CASTOR_TEXT_TOKENIZER_SPLIT_H_
 
@@ -23,19 +23,20 @@ enum class SplitBehavior : uint8_t {
   kContiguous,          // a -- b
 };
 
-// InvalidArgument: the value of "behavior" is none.
+// Reads "behavior"; `otherwise` where it is missing. InvalidArgument: its value
+// is none of these.
 absl::StatusOr<SplitBehavior> ReadBehavior(const JsonPart& part,
                                            SplitBehavior otherwise);
 
-// Takes what a text consists of, matches and what lies between them, from left
-// to right without gaps, and makes pieces of it.
+// Takes the parts of a text, matches and the text between them, from left to
+// right without gaps, and makes pieces of them.
 class Splitter {
  public:
   Splitter(SplitBehavior behavior, std::vector<Piece>* pieces)
       : behavior_(behavior), pieces_(pieces) {}
 
   void Add(uint32_t begin, uint32_t end, bool is_match);
-  // At the end of each text.
+  // Called at the end of each text.
   void Finish();
 
  private:
@@ -51,8 +52,8 @@ class Splitter {
   Piece last_ = {0, 0};
 };
 
-// Cuts each piece at the matches of `regex`; with `invert`, at what lies
-// between them.
+// Cuts each piece at the matches of `regex`; with `invert`, at the text between
+// them.
 absl::Status SplitAtRegex(const Regex& regex, bool invert,
                           SplitBehavior behavior, Pieces* pieces);
 
@@ -60,7 +61,7 @@ absl::Status SplitAtRegex(const Regex& regex, bool invert,
 void SplitAtCharacters(absl::FunctionRef<bool(char32_t)> is_match,
                        SplitBehavior behavior, Pieces* pieces);
 
-// Gives `pieces` these, which were cut from its own.
+// Replaces the pieces of `pieces` by `cut`, which were cut from them.
 void ReplacePieces(std::vector<Piece> cut, Pieces* pieces);
 
 }  // namespace castor::text

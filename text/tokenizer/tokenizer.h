@@ -8,7 +8,7 @@
 // Words: a *token* is a string of the vocabulary, its *id* the number that a
 // model knows it by. *Added tokens* are found in the text as they stand, before
 // anything else is done to it; those that are *special* (end of text, padding)
-// can be left out when ids are made text again. What lies between them goes
+// can be left out when ids are made text again. The text between them goes
 // through the parts of the file in turn:
 //
 //   normalizer      rewrites text                    (normalizer.h)
@@ -21,10 +21,10 @@
 // docs/tokenizers.md lists what is supported. A file with anything else is
 // refused by the part's place and type; there is no part that is passed over.
 // The file's "truncation" and "padding" are not applied, as in transformers:
-// who wants a bound says so in EncodeOptions.
+// EncodeOptions sets a bound instead.
 //
-// Text that is not UTF-8 is read as Python's errors="replace" would have it:
-// U+FFFD stands for what cannot be read.
+// Text that is not UTF-8 is read as with Python's errors="replace": U+FFFD
+// stands for bytes that cannot be read.
 //
 // Threads: immutable; any number may use one tokenizer at once. A thread that
 // encodes keeps about 1 MB for the words it has met.
@@ -47,11 +47,11 @@
 namespace castor::text {
 
 struct EncodeOptions {
-  // Whether the post-processor adds its tokens, such as <s> before the text.
-  // Those that stand in the text itself are always found.
+  // True: the post-processor adds its tokens, such as <s> before the text.
+  // Special tokens in the text itself are always found.
   bool add_special_tokens = true;
-  // The most ids, what the post-processor adds included; what is beyond is cut
-  // off the end. 0: no bound.
+  // The most ids, those of the post-processor included; the rest is cut off the
+  // end. 0: no bound.
   int64_t max_length = 0;
 };
 
@@ -64,7 +64,7 @@ class Tokenizer {
   // there is.
   static absl::StatusOr<std::unique_ptr<const Tokenizer>> Load(
       const std::string& directory);
-  // The same of the text of a tokenizer.json, which errors call `source`.
+  // Does the same for the text of a tokenizer.json, which errors call `source`.
   static absl::StatusOr<std::unique_ptr<const Tokenizer>> Parse(
       absl::string_view json, const std::string& source);
 
@@ -73,17 +73,19 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // Appends the ids of `text`, at most 1 GiB, to *ids; nothing where it fails.
-  // InvalidArgument: max_length is less than what the post-processor adds, or
-  // the text has a character that the vocabulary cannot express and names no
-  // unknown token for. ResourceExhausted: a part of the file makes this text
-  // too large, or takes too many steps on it (allowance.h).
+  // InvalidArgument: max_length is less than the number of tokens that the
+  // post-processor adds, or the text has a character that the vocabulary cannot
+  // express, and there is no unknown token. ResourceExhausted: a part of the
+  // file makes this text too large, or takes too many steps on it
+  // (allowance.h).
   absl::Status Encode(absl::string_view text, const EncodeOptions& options,
                       std::vector<int32_t>* ids) const;
 
-  // The text of `ids`. Special tokens are left out if `skip_special_tokens`,
-  // and so is, as in `tokenizers`, an id that names no token (models often have
-  // more rows than there are tokens). InvalidArgument: an id is negative.
-  // ResourceExhausted: as for Encode, or the tokens have more than 1 GiB.
+  // Returns the text of `ids`. Special tokens are left out if
+  // `skip_special_tokens`; as in `tokenizers`, an id that names no token is
+  // left out, too (models often have more rows than there are tokens).
+  // InvalidArgument: an id is negative. ResourceExhausted: as for Encode, or
+  // the tokens have more than 1 GiB.
   absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
                                      bool skip_special_tokens) const;
 
@@ -93,8 +95,9 @@ class Tokenizer {
   // The token that ends a text, as the directory's files or the tokenizer's
   // class have it.
   std::optional<int32_t> end_token() const;
-  // The special tokens that have names, by these: "bos_token", "eos_token" and
-  // others that the directory's files or the tokenizer's class name.
+  // The special tokens that have names, by their names: "bos_token",
+  // "eos_token" and others that the directory's files or the tokenizer's class
+  // name.
   const std::map<std::string, std::string>& named_tokens() const;
   // The token as the vocabulary has it, such as "Ġthe"; none: no token has
   // this id.
@@ -103,12 +106,12 @@ class Tokenizer {
   // How the post-processor makes one list of tokens of two texts; empty: it
   // does not say.
   const std::vector<PairPiece>& pair() const;
-  // What the post-processor puts before and after a text.
+  // The tokens that the post-processor puts before and after a text.
   const std::vector<int32_t>& prefix() const;
   const std::vector<int32_t>& suffix() const;
 
-  // XXH3 of the file's bytes, and of what the files beside it add: what is made
-  // with one tokenizer is kept under this number.
+  // XXH3 of the file's bytes, and of the tokens that the files beside it add: a
+  // cache of a tokenizer's results is kept under this number.
   uint64_t checksum() const;
 
  private:

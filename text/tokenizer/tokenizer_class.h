@@ -1,5 +1,5 @@
 // The classes of tokenizers that transformers has for vocabularies without a
-// tokenizer.json: what none of their files says follows from the class.
+// tokenizer.json: settings that none of their files has follow from the class.
 //
 //   class            vocabulary           put around a text
 //   GPT2Tokenizer    vocab.json,          nothing, or bos_token and eos_token
@@ -41,28 +41,29 @@ struct TokenizerClass {
   std::vector<std::string> model_types;
   VocabularyKind kind = VocabularyKind::kBytePairs;
   Around around = Around::kBosEos;
-  // kBosEos: what is put there, and whether the files may change it.
+  // kBosEos: which of the two tokens are put there, and whether the files may
+  // change that.
   bool adds_bos = false, adds_eos = false, may_change = true;
   int64_t extra_ids = 0;
-  // True: it rewrites text before it cuts it. Where it does not, added tokens
-  // are looked for in a text as it was given, whatever they say themselves.
+  // True if it rewrites text before it cuts it. If not, added tokens are looked
+  // for in a text as it was given, whatever they say themselves.
   bool normalizes = true;
   // Special tokens by their keys, unless the files name others.
   std::map<std::string, std::string> specials;
 };
 
-// The class that is called so, with or without "Fast"; null: none.
+// Returns the class of this name, with or without "Fast"; null: none.
 const TokenizerClass* FindTokenizerClass(absl::string_view name);
 
-// The class whose special tokens a tokenizer.json has, `text` being that file;
-// null: one that has none of its own.
+// Returns the class whose special tokens a tokenizer.json, the file `text`,
+// has; null if it is of a class that has none of its own.
 absl::StatusOr<const TokenizerClass*> ClassOfTokenizerJson(
     const SideFiles& side, absl::string_view text);
 
-// The class that reads `files`, which are not a tokenizer.json; files.kinds is
-// then of its kind alone. Without any name in the directory the first of the
-// files decides. InvalidArgument: the class is not among those above, or its
-// files are not there.
+// Returns the class that reads `files`, which are not a tokenizer.json;
+// files.kinds then has its kind alone. Without any name in the directory the
+// first of the files decides. InvalidArgument: the class is not among those
+// above, or its files are not there.
 absl::StatusOr<const TokenizerClass*> ClassOfVocabulary(const SideFiles& side,
                                                         VocabularyFiles* files);
 

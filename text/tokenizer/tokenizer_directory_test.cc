@@ -1,4 +1,4 @@
-// How a tokenizer is found in a directory, and what the files beside it say.
+// Finding a tokenizer in a directory, and the settings of the files beside it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ class TokenizerDirectoryTest : public ::testing::Test {
     Write("vocab.json", R"({"a": 0, "b": 1, "ab": 2, "\u0120": 3, "</s>": 4})");
     Write("merges.txt", "#version: 0.2\na b\n");
   }
-  // The same in a tokenizer.json.
+  // Writes a tokenizer.json with the tokens a, b and ab.
   void WriteTokenizerJson() const {
     Write("tokenizer.json", R"({"model": {"type": "BPE",
         "vocab": {"a": 0, "b": 1, "ab": 2, "</s>": 3}, "merges": ["a b"]},

@@ -42,11 +42,11 @@ enum class VocabularyKind {
 };
 
 struct VocabularyFiles {
-  // Those that `directory` has, in the order of the table above, from which the
-  // first is taken unless the tokenizer's class wants another. Empty: none.
+  // The kinds that `directory` has, in the order of the table above. The first
+  // is taken unless the tokenizer's class wants another. Empty: none.
   std::vector<VocabularyKind> kinds;
   std::string sentence_piece;  // the name of kSentencePiece's file
-  // Where there are none: which files are missing, for a message.
+  // Where there are none: names the missing files, for a message.
   std::string missing;
 };
 absl::StatusOr<VocabularyFiles> FindVocabulary(const std::string& directory);
@@ -59,16 +59,16 @@ struct SideFiles {
   Json added_tokens;    // added_tokens.json
   Json model_config;    // config.json
 
-  // A file's object under its path. They point into this.
+  // A file's object under its path. These point into this struct.
   JsonPart Config() const;
   JsonPart SpecialTokens() const;
   JsonPart AddedTokens() const;
   JsonPart ModelConfig() const;
 };
-// InvalidArgument, with the path: a file is no JSON object.
+// Reads the files. InvalidArgument, with the path: a file is no JSON object.
 absl::StatusOr<SideFiles> ReadSideFiles(const std::string& directory);
 
-// The object of `name` in `directory`, as above.
+// Reads the object of `name` in `directory`, as above.
 absl::StatusOr<Json> ReadJsonFile(const std::string& directory,
                                   absl::string_view name);
 

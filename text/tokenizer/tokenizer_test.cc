@@ -54,9 +54,9 @@ absl::StatusOr<TokenizerPtr> Parse(absl::string_view changes) {
   return Tokenizer::Parse(json.dump(), "t.json");
 }
 
-// What PyPI's `tokenizers` makes of some 400 texts, one or a few for each code
-// point that is hard; or `transformers` of some 100, where the directory's
-// other files have a part in it.
+// Compares with the results of PyPI's `tokenizers` for some 400 texts, one or a
+// few for each code point that is hard; or of `transformers` for some 100,
+// where the directory's other files have a part in it.
 class Fixture : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Fixture, GivesTheIdsAndTextsOfTokenizers) {

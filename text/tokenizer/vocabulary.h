@@ -16,21 +16,21 @@ class Vocabulary {
  public:
   // Bounds the memory that one id takes.
   static constexpr int32_t kMaxId = (1 << 24) - 1;
-  // What Find gives where there is no such token.
+  // The result of Find where there is no such token.
   static constexpr int32_t kNone = -1;
 
   Vocabulary();
 
-  // Ids may come in any order. False: there is such a token, or such an id;
-  // nothing is changed. 0 <= id <= kMaxId.
+  // Adds a token. Ids may come in any order, 0 <= id <= kMaxId. Returns false,
+  // and changes nothing, if the token or the id is there already.
   bool Add(absl::string_view token, int32_t id);
 
   int32_t Find(absl::string_view token) const;
-  // None: no token has this id. Valid until the next Add.
+  // Returns none if no token has this id. Valid until the next Add.
   std::optional<absl::string_view> TokenOf(int32_t id) const;
 
   size_t size() const { return entries_.size(); }
-  // All tokens together have so many bytes.
+  // The bytes of all tokens together.
   size_t size_bytes() const { return bytes_.size(); }
   // The largest id plus one.
   int32_t end_id() const { return static_cast<int32_t>(entry_of_.size()); }
@@ -47,7 +47,7 @@ class Vocabulary {
     return absl::string_view(bytes_).substr(entries_[entry].begin,
                                             entries_[entry].length);
   }
-  // Where the token is in slots_, or the free slot where it belongs.
+  // Returns the token's place in slots_, or the free slot where it belongs.
   size_t SlotOf(absl::string_view token, uint64_t hash) const;
 
   std::string bytes_;  // all tokens, one after the other

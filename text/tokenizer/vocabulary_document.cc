@@ -116,7 +116,8 @@ absl::StatusOr<Json> ReadWordPieces(const SideFiles& side) {
   CASTOR_ASSIGN_OR_RETURN(const bool lower, config.Bool("do_lower_case", true));
   CASTOR_ASSIGN_OR_RETURN(const bool chinese,
                           config.Bool("tokenize_chinese_chars", true));
-  // Where it is not said, they are stripped from what is made lower case.
+  // Where the file does not say, accents are stripped from text that is made
+  // lower case.
   CASTOR_ASSIGN_OR_RETURN(const bool accents,
                           config.Bool("strip_accents", lower));
   return Json{{"model",
@@ -202,7 +203,7 @@ absl::StatusOr<VocabularyDocument> MakeVocabularyDocument(
   std::vector<const char*> before = {"cls_token"}, after = {"sep_token"};
   const JsonPart config = side.Config();
   if (its_class.around == Around::kBosEos) {
-    // Where there is no such token, transformers puts nothing there.
+    // If there is no such token, transformers puts nothing there.
     const auto keep = [&](const char* add, const char* key,
                           std::vector<const char*>* keys) -> absl::Status {
       keys->clear();

@@ -1,5 +1,5 @@
-// The ids of words that a thread has met before: most of a text are few words.
-// It changes how long tokenizing takes and nothing else.
+// The ids of words that a thread has met before: few words make up most of a
+// text. It changes how long tokenizing takes and nothing else.
 #ifndef CASTOR_TEXT_TOKENIZER_WORD_CACHE_H_
 #define CASTOR_TEXT_TOKENIZER_WORD_CACHE_H_
 
@@ -16,21 +16,22 @@ namespace castor::text {
 // the one that was there. About 1 MB.
 class WordCache {
  public:
-  // Where a word is or would be.
+  // The place where a word is or would be.
   struct Place {
     size_t slot;
     uint64_t owner;
   };
 
   static WordCache& OfThisThread();
-  // A number for each tokenizer, of which all share a thread's cache.
+  // Returns a new number for a tokenizer; all tokenizers share a thread's
+  // cache.
   static uint64_t NewOwner();
 
   Place PlaceOf(uint64_t owner, absl::string_view word) const;
-  // Appends the ids of `word`, if they are here.
+  // Appends the ids of `word` and returns true, if they are here.
   bool Find(const Place& place, absl::string_view word,
             std::vector<int32_t>* ids) const;
-  // Long words are not kept.
+  // Keeps a word's ids; long words are not kept.
   void Keep(const Place& place, absl::string_view word,
             absl::Span<const int32_t> ids);
 

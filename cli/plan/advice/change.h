@@ -1,4 +1,4 @@
-// A change to what `castor plan` was asked, and what a plan with it came to.
+// A change to a request of `castor plan`, and the result of a plan with it.
 #ifndef CASTOR_CLI_PLAN_ADVICE_CHANGE_H_
 #define CASTOR_CLI_PLAN_ADVICE_CHANGE_H_
 
@@ -16,46 +16,51 @@
 namespace castor::cli {
 
 struct Change {
-  // What is changed, as in docs/json.md: "device_memory", "micro_batch" ...
+  // The name of what is changed, as in docs/json.md: "device_memory",
+  // "micro_batch" ...
   std::string kind;
   std::string text;  // "9.70 GiB of device memory"
-  // What makes it, where the command line can: "--set", "KEY=VALUE".
+  // The arguments that make it, where the command line can: "--set",
+  // "KEY=VALUE".
   std::vector<std::string> flags = {};
-  bool other_results = false;  // the training's results are others with it
-  // The plan with the change: arguments, and what of the machine no argument
-  // can say.
+  bool other_results = false;  // it changes the training's results
+  // The plan with the change: its arguments, and changes of the machine that no
+  // argument can express.
   PlanArguments arguments = {};
   MachineChange machine = {};
-  double step_seconds = 0;  // that was planned with it; 0: only whether it fits
+  double step_seconds = 0;  // planned with it; 0: only whether it fits
 };
 
-// `change` with "--set SETTING" in its flags and arguments.
+// Adds "--set SETTING" to the change's flags and arguments.
 void Set(const std::string& setting, Change* change);
 
-// Whether a run with the change fits. What is wrong otherwise is an error.
+// Returns true if a run with the change fits. Anything else that is wrong is an
+// error.
 absl::StatusOr<bool> Fits(const Change& change);
 
 nlohmann::json ChangesJson(const std::vector<Change>& changes);
 
-// The settings of a device budget for a run as `config` has it, which then
-// follows nothing.
+// Returns the settings of a device budget for a run as `config` has it; the
+// budget then follows nothing.
 std::vector<std::string> DeviceMemorySettings(const Config& config,
                                               int64_t bytes);
 void SetDeviceMemory(const Config& config, int64_t bytes, Change* change);
 
-// The settings of a micro batch.
+// Returns the settings of a micro batch.
 std::vector<std::string> MicroBatchSettings(int64_t micro_batch,
                                             int64_t accumulation);
-// Those that change formats of states, "optimizer.state_format.moments=int8".
+// Returns the settings that change formats of states,
+// "optimizer.state_format.moments=int8".
 std::vector<std::string> FormatSettings(const StateFormats& from,
                                         const StateFormats& to);
 
-// `change`, of what `config` says, with the optimizer's states in these
-// formats.
+// Makes `change` put the optimizer's states into these formats; `config` has
+// the present ones.
 void SetFormats(const Config& config, const StateFormats& formats,
                 Change* change);
 
-// `change` with so many samples in a micro batch, and so many of these.
+// Makes `change` put so many samples in a micro batch, and so many micro
+// batches in a step.
 void SetMicroBatch(int64_t micro_batch, int64_t accumulation, Change* change);
 
 }  // namespace castor::cli

@@ -24,7 +24,7 @@ int64_t SomeMore(int64_t bytes) {
   return std::min<int64_t>(int64_t{2} << 30, std::max<int64_t>(1, bytes / 4));
 }
 
-// What may help, from what each is asked with.
+// Returns the changes that may help, each with the arguments that ask for it.
 std::vector<Change> Possible(const PlanArguments& arguments,
                              const PlannedRun& run) {
   std::vector<Change> changes;

@@ -2,12 +2,13 @@
 // all of them:
 //
 //   bounds    a dry pass of each row's first candidate says whether it fits,
-//   and
-//             a time that its step is not shorter than (LeastStepNs); what does
-//             not fit is dropped
-//   sketches  a few quick plans say about how long their steps take
+//             and gives a time that its step is not shorter than (LeastStepNs);
+//             candidates that do not fit are dropped
+//   sketches  a few quick plans say roughly how long their steps take
 //   rows      the first candidates are planned, from the fastest sketch on,
-//             where they can be among the `kShownRows` fastest by their bounds
+//             where they can be among the `kShownRows` fastest by their bounds;
+//             before all others the fastest of those whose results are the ones
+//             that were asked for
 //   others    the same is done with the other candidates of the rows that were
 //             planned, from the fastest row on, where they can be faster than
 //             their row by `kLeastGain`
@@ -15,7 +16,7 @@
 // The time that a plan takes grows with the step's operators. Steps of
 // `kMostSketched` operators in all are sketched and of `kMostOperators`
 // planned, for each card; candidates for which that leaves nothing are counted
-// as cut. A search without any finds a step as short as the shortest of all
+// as cut. A search that cuts none finds a step as short as the shortest of all
 // candidates of these rows, but for kLeastGain of it.
 //
 // Plans are made on several threads, `kAtOnce` between two decisions, whatever
@@ -58,7 +59,8 @@ struct FoundPlan {
   nlohmann::json figures;  // those of `castor plan --json`
 };
 
-// A row of candidates of which one fits, with the fastest that was planned.
+// A row of candidates at least one of which fits, with the fastest that was
+// planned.
 struct FoundRow {
   CandidateRow row;
   FoundPlan plan;
@@ -67,24 +69,24 @@ struct FoundRow {
   // the other.
   bool on_frontier = false;
 
-  // What a billion tokens cost; 0: no price is known.
+  // Returns the cost of a billion tokens; 0: no price is known.
   double DollarsPerBillionTokens() const;
 };
 
 struct SearchResult {
-  // From the fastest, but that one of the asked results goes first where it is
-  // slower by less than kLeastGain. Empty: nothing fits.
+  // From the fastest on, except that one with the results that were asked for
+  // goes first where it is slower by less than kLeastGain. Empty: nothing fits.
   std::vector<FoundRow> rows;
   // The fastest, within less device memory: from its smallest budget to three
   // quarters of the way to its peak.
   std::vector<FoundPlan> with_less_memory;
-  // How many candidates were looked at, and what became of them.
+  // How many candidates were looked at, and how many of them were dropped.
   int64_t candidates = 0;
   int64_t not_fitting = 0;
   int64_t too_slow = 0;  // by their bounds
   int64_t planned = 0;
   int64_t cut = 0;  // after kMostOperators; might be as fast
-  // Where nothing fits: of the last candidate, which takes the least.
+  // Where nothing fits: the error of the last candidate, which takes the least.
   std::string error;
   std::optional<Refusal> refusal;
 };
@@ -96,8 +98,8 @@ struct SearchProgress {
   double best_tokens_per_second = 0;
 };
 
-// The errors are those of a candidate that is wrong, not of one that does not
-// fit.
+// Searches, and tells `tell` how far it has come. A candidate that is wrong is
+// an error; one that does not fit is none.
 absl::StatusOr<SearchResult> SearchCandidates(
     const Candidates& candidates,
     const std::function<void(const SearchProgress&)>& tell);

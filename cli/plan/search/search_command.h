@@ -10,7 +10,7 @@
 namespace castor::cli {
 
 // Prints the result, and writes the configuration of --write.
-// ResourceExhausted: nothing fits; `after` is then what to print after the
+// ResourceExhausted: nothing fits; `after` is then the text to print after the
 // error. InvalidArgument: the arguments are wrong, or there is something
 // already where --write would write.
 absl::Status SearchPlans(const PlanArguments& arguments, std::string* after);

@@ -11,18 +11,20 @@
 
 namespace castor::cli {
 
-// What is searched: the batch and the length, and where they are from.
+// Describes the search: the batch and the length, and where they are from.
 std::string DescribeSearch(const PlanArguments& arguments,
                            const Candidates& candidates);
 
-// How many candidates there were, and what became of them: a line.
+// Returns a line that says how many candidates there were, and what became of
+// them.
 std::string FormatCounts(const SearchResult& result);
 
-// The table of the fastest, what its marks mean, and the table of the fastest
-// with less device memory.
+// Returns the table of the fastest, the meaning of its marks, and the table of
+// the fastest with less device memory.
 std::string FormatSearch(const SearchResult& result);
 
-// The command that plans the row's run alone. castor train takes its --set.
+// Returns the command that plans the row's run alone. castor train takes its
+// --set.
 std::string FormatCommand(const FoundRow& best);
 
 nlohmann::json SearchJson(const SearchResult& result);

@@ -24,8 +24,8 @@
 namespace castor {
 namespace {
 
-// Launchers may end all ranks with the first that fails: who says why needs so
-// long.
+// Launchers may end all ranks with the first that fails: a rank needs so long
+// to say why.
 constexpr std::chrono::milliseconds kFirstWord{500};
 
 std::string ReadProc(absl::string_view process, absl::string_view name) {

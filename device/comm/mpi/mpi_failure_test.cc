@@ -1,6 +1,6 @@
-// What a user sees when a rank of an MPI run dies, hangs or errs: a message
-// with its number, an exit status that is not 0, no process left; with real
-// processes under a real mpirun.
+// Tests what a user sees when a rank of an MPI run dies, hangs or errs: a
+// message with its number, an exit status that is not 0, no process left; with
+// real processes under a real mpirun.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(MpiFailure, NothingIsSaidWhereAllGoesWell) {
 }
 
 TEST(MpiFailure, KilledRankIsNamed) {
-  // The time limit is long: it is not that which ends the run.
+  // The time limit is long: something else ends the run.
   const Outcome outcome = RunScenario(3, "kill_2", 50'000);
   ExpectEnds(outcome, {"castor: rank 2 (process "});
   EXPECT_EQ(Count(outcome.output, "castor: rank 2"), 1) << outcome.output;

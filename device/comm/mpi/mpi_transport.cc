@@ -27,9 +27,10 @@
 namespace castor {
 namespace {
 
-// How often to look for messages. Bytes only move while somebody looks, so as
-// long as some are on their way the processor is only lent (sched_yield); after
-// this many looks in vain the other side is the one that is busy.
+// These say how often to look for messages. Bytes only move while somebody
+// looks, so as long as some are on their way the processor is only lent
+// (sched_yield); after this many looks in vain the other side is the one that
+// is busy.
 constexpr int kHotLooks = 2000;
 constexpr int kFirstLooks = 100;
 constexpr int64_t kShortestSleepNs = 10'000;
@@ -197,7 +198,7 @@ class MpiTransport final : public Transport {
   std::vector<int> finished_;
 };
 
-// What two ranks have in common if and only if loopback connects them.
+// A machine, equal on two ranks if and only if loopback connects them.
 struct Machine {
   char host[64];
   uint64_t network;  // namespace
@@ -220,7 +221,7 @@ Machine ThisMachine() {
   return machine;
 }
 
-// How long others have for their part of a collective after one was lost.
+// The time that others have for their part of a collective after one was lost.
 constexpr std::chrono::seconds kLastWords{5};
 
 absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,

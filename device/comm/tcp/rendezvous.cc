@@ -27,14 +27,15 @@ namespace {
 constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kRetryNs = 100 * kMsNs;
 constexpr int64_t kAttemptNs = 5'000 * kMsNs;
-// How long a few bytes may take to or from somebody who is waiting for them.
+// The longest time that a few bytes may take to or from a rank that waits for
+// them.
 constexpr int64_t kReplyNs = 10'000 * kMsNs;
-// How long a rank that finds no rank 0 of its run where rank 0 should be tries
-// on: a former run's may be about to end.
+// The time for which a rank tries on that finds another run's rank 0 in the
+// place of its own: a former run may be about to end.
 constexpr int64_t kOtherRunNs = 3'000 * kMsNs;
 
-// Both as they cross the network, between equal machines. What a rank adds to
-// its proof:
+// Both cross the network as they are, between equal machines. A rank adds this
+// to its proof:
 struct Introduction {
   int32_t world_size;
   int32_t process;
@@ -118,7 +119,7 @@ class Rendezvous {
     return absl::StrCat(launch_.master_address, ":", launch_.master_port);
   }
   int Backlog() const { return std::max(64, 2 * kNumLanes * world_size_); }
-  // The size of what rank 0 says when all have come.
+  // Returns the size of rank 0's message when all have come.
   size_t RosterBytes() const {
     return kKeyBytes + roster_.size() * sizeof(RosterEntry);
   }
@@ -127,7 +128,7 @@ class Rendezvous {
   absl::Status Lead();
   absl::Status ListenAsMaster();
   absl::Status AwaitAll();
-  // OK: it is in, or has been turned away.
+  // OK: the rank is in, or has been turned away.
   absl::Status Admit(Greeter::News news);
   // The first failure to do so.
   absl::Status TellAll(const absl::Status& status, absl::string_view text);
@@ -251,7 +252,7 @@ absl::Status Rendezvous::AwaitAll() {
           greeter.StrangersText()));
     }
     if (news->what == Greeter::News::What::kReadable) {
-      // They have nothing to say yet.
+      // The other ranks have nothing to say yet.
       return absl::UnavailableError(
           absl::StrCat(roster_[meeting_.controls[news->also].rank].who,
                        " died before all ranks had come"));
@@ -270,7 +271,8 @@ absl::Status Rendezvous::Admit(Greeter::News news) {
   const int fd = news.socket.fd();
   const bool remote = IsRemote(fd);
   SealedWords words(news.session_key, /*leads=*/true, 0);
-  // Who needs no secret must at least be where the launcher says all are.
+  // A rank that needs no secret must at least be where the launcher says all
+  // are.
   if (remote && all_here_ && launch_.secret.empty()) {
     words
         .Say(fd, absl::FailedPreconditionError(absl::StrCat(
@@ -310,8 +312,8 @@ absl::Status Rendezvous::Admit(Greeter::News news) {
 
 absl::Status Rendezvous::Follow() {
   const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
-  // What counts is why rank 0 was not believed, whatever came of it: it may
-  // have ended since, for want of this rank.
+  // The reason why rank 0 was not believed counts, whatever comes later: rank 0
+  // may have ended since, for want of this rank.
   absl::Status disbelief;
   int64_t give_up_ns = until_ns;
   while (true) {
@@ -350,7 +352,8 @@ absl::Status Rendezvous::ListenBeside(const Socket& control,
                                       SocketAddress* listener) {
   SocketAddress address = LocalAddress(control.fd());
   const bool loopback = address.is_loopback();
-  // Who is reached over loopback shares rank 0's machine, and its addresses.
+  // A rank that is reached over loopback shares rank 0's machine, and its
+  // addresses.
   if (loopback) address = PeerAddress(control.fd());
   address.set_port(0);
   const bool others_reach_it =
@@ -374,8 +377,8 @@ absl::Status Rendezvous::ComeIn(const SocketAddress& master, bool* final) {
   CASTOR_ASSIGN_OR_RETURN(std::string nonce, RandomKey());
   Handshake handshake =
       Handshake::Connecting(terms_, std::move(nonce), claim, AsBytes(mine_));
-  // Rank 0's own limit began before, and a rank that comes late is the others'
-  // news, too.
+  // Rank 0's own limit began before, and the other ranks, too, wait for one
+  // that comes late.
   const int64_t until_ns = SteadyNowNs() + connect_limit_ns_ + kReplyNs;
   const absl::Status shaken = ShakeHands(control.fd(), &handshake, until_ns);
   if (absl::IsFailedPrecondition(shaken)) {
@@ -430,9 +433,9 @@ absl::Status Rendezvous::ConnectAll() {
   return AwaitLanes(&greeter, SteadyNowNs() + connect_limit_ns_);
 }
 
-// Somebody listens there, but a network that has just come back may lose the
-// attempts that were made as it did: those that nobody answered are made again.
-// A refusal is an answer.
+// Connects to a rank that listens there. A network that has just come back may
+// lose the attempts that were made as it did: those that nobody answered are
+// made again. A refusal is an answer.
 absl::StatusOr<Socket> ConnectBy(const SocketAddress& address,
                                  int64_t until_ns) {
   while (true) {
@@ -494,7 +497,7 @@ absl::Status Rendezvous::AwaitLanes(Greeter* greeter, int64_t until_ns) {
       continue;
     }
     if (news->what == What::kReadable) {
-      // Rank 0 has something to say before all are done, so it is bad.
+      // Rank 0 says something before all are done: it is an error.
       bool heard = false;
       const absl::Status status = words_[0]
                                       .Hear(meeting_.controls[0].socket.fd(),
@@ -508,7 +511,8 @@ absl::Status Rendezvous::AwaitLanes(Greeter* greeter, int64_t until_ns) {
     }
     const Claim& claim = news->claim;
     if (news->what == What::kFailed) {
-      // Turned away among strangers, or it met one in the other's place.
+      // The connection was turned away among strangers, or met one in the
+      // other's place.
       std::this_thread::sleep_for(std::chrono::nanoseconds(kRetryNs));
       CASTOR_RETURN_IF_ERROR(
           ConnectLane(greeter, claim.to, claim.lane, until_ns));

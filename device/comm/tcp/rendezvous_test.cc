@@ -87,7 +87,8 @@ TEST(Rendezvous, ConnectsEachWithEachOnBothLanes) {
           const int there = peer * kNumLanes + lane;
           ASSERT_EQ(static_cast<bool>(all[rank]->lanes[there]), peer != rank);
           if (peer == rank) continue;
-          // Both ends are one connection: a byte says from whom and on what.
+          // Both ends are one connection: a byte says from which rank and on
+          // which lane.
           const char byte = static_cast<char>(rank * 16 + lane);
           ASSERT_TRUE(WriteAll(all[rank]->lanes[there].fd(), &byte, 1,
                                SteadyNowNs() + kLongNs)
@@ -174,7 +175,7 @@ TEST(Rendezvous, TurnsStrangersAway) {
   { const Socket gone = ConnectAsStranger(ranks[0]); }
   const std::string noise(100'000, 'G');
   ASSERT_TRUE(WriteAll(brief.fd(), "GET", 3, SteadyNowNs() + kLongNs).ok());
-  // It may be shown the door before it has said all.
+  // It may be turned away before it has said all.
   WriteAll(noisy.fd(), noise.data(), noise.size(), SteadyNowNs() + kLongNs)
       .IgnoreError();
   EXPECT_TRUE(MeetLater(ranks[1], kLongNs).get().ok());
@@ -217,7 +218,7 @@ class SecretRendezvous : public ::testing::Test {
     for (LaunchEnv& rank : ranks_) rank.secret = kSecret;
   }
 
-  // What rank 1's control connection would say, by this secret.
+  // Makes the handshake of rank 1's control connection, by this secret.
   Handshake Impostor(const std::string& secret, int as_rank = 1) const {
     const HandshakeTerms terms = {.key = Hmac(secret, "castor rendezvous"),
                                   .run_id = ranks_[0].run_id,
@@ -230,7 +231,8 @@ class SecretRendezvous : public ::testing::Test {
     return Handshake::Connecting(terms, *RandomKey(), claim, note);
   }
 
-  // The real ranks meet in spite of whoever came first, who is counted.
+  // Expects that the real ranks meet in spite of the strangers that came first,
+  // which are counted.
   void ExpectToMeet(std::future<Result> first, int64_t strangers) {
     const Result other = MeetLater(ranks_[1], kLongNs).get();
     EXPECT_TRUE(other.ok()) << other.status();
@@ -257,7 +259,7 @@ class SecretRendezvous : public ::testing::Test {
 };
 
 TEST_F(SecretRendezvous, OneWhoKnowsItIsLetIn) {
-  // This shows that the refusals below are the secret's doing.
+  // This shows that the secret causes the refusals below.
   std::future<Result> first = MeetLater(ranks_[0], kLongNs);
   {
     const Socket socket = ConnectAsStranger(ranks_[0]);

@@ -13,11 +13,11 @@ namespace castor {
 namespace {
 
 constexpr uint32_t kMagic = 0x43545332;  // the protocol's version
-// How long a few bytes may take to or from somebody who is waiting.
+// The longest time that a few bytes may take to or from a rank that waits.
 constexpr int64_t kWordsNs = 10'000'000'000;
 constexpr size_t kMaxReason = 8192;
 
-// What goes ahead of a word's text, between equal machines.
+// The header before a word's text, between equal machines.
 struct Header {
   uint32_t magic;
   int32_t code;

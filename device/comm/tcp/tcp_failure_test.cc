@@ -1,5 +1,5 @@
-// What a user sees when a rank of a run without MPI dies, hangs or errs: a
-// message with its number, exit statuses that are not 0, within seconds and
+// Tests what a user sees when a rank of a run without MPI dies, hangs or errs:
+// a message with its number, exit statuses that are not 0, within seconds and
 // without a launcher's help; with real processes and torchrun's variables.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -129,7 +129,7 @@ TEST(TcpFailure, NothingIsSaidWhereAllGoesWell) {
 }
 
 TEST(TcpFailure, KilledRankIsNamedToAll) {
-  // The time limit is long: it is not that which ends the run.
+  // The time limit is long: something else ends the run.
   for (const char* scenario : {"kill_2", "kill_between"}) {
     const Outcome outcome = RunScenario(3, scenario, 50'000);
     EXPECT_EQ(outcome.codes, (Codes{3, 3, 128 + 9})) << outcome.output;

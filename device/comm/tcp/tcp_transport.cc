@@ -30,10 +30,11 @@ namespace castor {
 namespace {
 
 constexpr int64_t kMsNs = 1'000'000;
-// One connection gives way to the next after so much.
+// One connection gives way to the next after so many bytes.
 constexpr size_t kTurnBytes = size_t{1} << 22;
-// A data connection has broken: why is the watch's to say, which has its own.
-// On a cut network keep-alive may end that one some seconds later.
+// When a data connection has broken, the watch, which has a connection of its
+// own, says why. On a cut network keep-alive may end that one some seconds
+// later.
 constexpr int64_t kNewsNs = 4'000 * kMsNs;
 constexpr uint64_t kWake = UINT64_MAX;
 // Connections are tried again after so long without news: should the system
@@ -53,7 +54,7 @@ struct Message {
 struct Connection {
   Socket socket;
   int peer = 0;
-  // They hold until the system says otherwise, and again when it has news
+  // They are true until the system says otherwise, and again when it has news
   // (edges).
   bool readable = true;
   bool writable = true;
@@ -64,7 +65,7 @@ struct Connection {
   }
 };
 
-// What is left of the message; at most two pieces.
+// Lists the pieces, at most two, that are left of the message.
 int Pieces(Message& message, iovec* pieces) {
   int count = 0;
   constexpr uint64_t kSize = sizeof(message.size);
@@ -157,7 +158,7 @@ class TcpTransport final : public Transport {
   absl::Status Move(Connection& connection, std::vector<int64_t>* done);
   absl::Status Write(Connection& connection, std::vector<int64_t>* done);
   absl::Status Read(Connection& connection, std::vector<int64_t>* done);
-  // The end of a connection by which something should still have moved.
+  // Handles the end of a connection by which something should still have moved.
   void Break(Connection& connection, absl::string_view why);
   // Takes the system's news, waiting for them.
   absl::Status Wait(int64_t wait_ns);
@@ -290,7 +291,7 @@ absl::Status TcpTransport::Wait(int64_t wait_ns) {
     if (events_[i].data.u64 == kWake) continue;
     Connection& connection = connections_[events_[i].data.u64];
     const uint32_t what = events_[i].events;
-    // An error is found by whoever reads or writes next.
+    // The next read or write finds an error.
     if (what & ~uint32_t{EPOLLOUT}) connection.readable = true;
     if (what & ~uint32_t{EPOLLIN | EPOLLRDHUP}) connection.writable = true;
   }
@@ -321,7 +322,7 @@ absl::Status TcpTransport::Poll(int64_t wait_ns, bool /*hot*/,
   }
 }
 
-// What the user should know of how the ranks met, from rank 0.
+// Tells the user, from rank 0, what is notable about how the ranks met.
 void Tell(const LaunchEnv& launch, const Meeting& meeting) {
   if (meeting.strangers > 0) {
     TellNote("castor",

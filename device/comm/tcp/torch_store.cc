@@ -125,8 +125,8 @@ absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
   }
   CASTOR_RETURN_IF_ERROR(told.status());
   const std::string& value = *told;
-  // Whoever reaches the store can have written it: an address, and no name
-  // that would be looked up.
+  // Anybody who reaches the store can have written it, so it must be an
+  // address: a name would be looked up.
   const size_t space = value.find(' ');
   const std::string address =
       space == std::string::npos ? "" : value.substr(space + 1);

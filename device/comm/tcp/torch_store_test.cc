@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kLongNs = 60'000'000'000;
 
-// What PyTorch's store does with the requests that are used here. With the real
-// one it was tried by hand, under the torchrun of PyTorch 2.13.
+// Does what PyTorch's store does with the requests that are used here. The real
+// one was tried by hand, under the torchrun of PyTorch 2.13.
 class Store {
  public:
   Store() : listener_(*ListenAt(Loopback(), 16)) {
@@ -149,7 +149,7 @@ TEST(TorchStore, SaysThatNoStoreIsThere) {
 }
 
 TEST(TorchStore, DoesNotWaitForRankZeroForEver) {
-  // Who listens says nothing at all.
+  // A listener that says nothing at all.
   auto silent = ListenAt(Loopback(), 16);
   ASSERT_TRUE(silent.ok());
   const std::vector<LaunchEnv> ranks =

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kSizes[] = {0, 1, 7, 4096, (int64_t{1} << 20) + 3};
 
-// Whether the call was taken and what it queued ended well.
+// Returns true if the call was taken and the work that it queued ended well.
 bool Done(Communicator& comm, const absl::StatusOr<Fence>& fence) {
   EXPECT_TRUE(fence.ok()) << fence.status();
   if (!fence.ok()) return false;

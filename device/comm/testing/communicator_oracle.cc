@@ -119,7 +119,7 @@ class Sequence {
     const int64_t limit = int64_t{1} << Draw(18);
     return Draw(limit);
   }
-  // What rank p has for rank q.
+  // The seed of the bytes that rank p has for rank q.
   uint32_t Input(int p, int q = 0) const { return input_ + 1000 * p + q; }
 
   absl::StatusOr<Fence> Gather(Call* call) {

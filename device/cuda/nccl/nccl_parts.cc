@@ -103,7 +103,7 @@ absl::Status NcclParts::AwaitRoom() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     CASTOR_RETURN_IF_ERROR(ForgetOver());
-    // Who has aborted hears of it before anything is queued.
+    // The caller hears of an abort before anything is queued.
     if (in_flight_.size() < kMostInFlight || aborted_) return absl::OkStatus();
     news_.wait_for(lock, std::chrono::microseconds(100));
   }
@@ -154,7 +154,7 @@ void NcclParts::WatchLoop() {
 }
 
 absl::Status NcclParts::Look() {
-  // Who is in a call of NCCL's hears of its failure there.
+  // A thread that is in a call of NCCL's hears of its failure there.
   if (std::unique_lock<std::mutex> lock(group_mutex_, std::try_to_lock);
       lock.owns_lock() && group_ != nullptr) {
     CASTOR_RETURN_IF_ERROR(api_->Health(group_));

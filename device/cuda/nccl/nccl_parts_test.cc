@@ -46,7 +46,7 @@ absl::Status AddOnFake(const ExecContext& context, DType dtype, int64_t n,
   return absl::OkStatus();
 }
 
-// What ranks share.
+// The objects that all ranks share.
 struct World {
   explicit World(int size)
       : world_size(size), threads(ThreadGroup::Create(size)) {
@@ -210,7 +210,7 @@ TEST(NcclParts, SumsInTheOrderOfRanksOnTheDevice) {
           OracleAdd(dtype, part(step, owner, me), step == 0 && owner == 0,
                     &expected);
         }
-        // The scratch is the last sum's until that is over.
+        // The last sum keeps the scratch until it is over.
         rank.device().Wait(StreamId::kNetwork,
                            rank.device().Now(StreamId::kCompute), 0);
         ASSERT_TRUE(rank.ranks()
@@ -250,7 +250,7 @@ TEST(NcclParts, MovesWhatTheStatisticsSayAndNoHostMemory) {
 }
 
 TEST(NcclParts, HostMemoryIsReadInItsTurn) {
-  // What is sent comes from a GPU that is long at it.
+  // The bytes to send come from a GPU that takes long to copy them.
   World world(2);
   OnRanks(world, [&](GpuRank& rank, int me) {
     constexpr int64_t kBytes = 999;
@@ -260,8 +260,8 @@ TEST(NcclParts, HostMemoryIsReadInItsTurn) {
     const std::unique_ptr<std::byte, Free> all(
         static_cast<std::byte*>(std::aligned_alloc(4096, 4096)));
     std::memset(all.get(), 0, 4096);
-    // The memory is pinned, so that no thread waits for the copy but who has
-    // to.
+    // The memory is pinned, so that only threads that must wait for the copy
+    // do.
     ASSERT_TRUE(rank.device().host_pinner()->PinHost(all.get(), 4096).ok());
     std::byte* const on_gpu = rank.Put(RandomBytes(kBytes, me));
     std::atomic<bool> open{false};
@@ -338,7 +338,7 @@ void StopOneGpu(World& world, int64_t time_limit_ns,
           }
           open.store(true);
         } else {
-          // The GPU is let go; that it did so for nothing, the group knows.
+          // The GPU is let go; the group knows that the gather failed.
           rank.device().Synchronize(*done).IgnoreError();
           EXPECT_THAT(std::string(rank.ranks().failure().message()),
                       HasSubstr(reason));

@@ -63,8 +63,9 @@ class TensorGiver {
     for (int64_t t = birth; t <= until; ++t) live_[t] += tensor.bytes;
   }
 
-  // The same in each life of the chunk: made by operators before it is, freed
-  // after backward has come to it, at times by what comes before that.
+  // The tensors are the same in each life of the chunk: operators make them
+  // before it begins, and they are freed after backward has come to it, at
+  // times by operators before that.
   void GiveActivations(size_t c) {
     ChunkInfo& chunk = trace_.chunks[c];
     std::vector<int64_t> sizes(chunk.pieces);
@@ -103,7 +104,7 @@ void GiveTensors(StepTrace& trace, std::mt19937& random) {
   TensorGiver(&trace, &random).Give();
 }
 
-// How often activations come back from the host.
+// Returns how often activations come back from the host.
 int64_t Returns(const Plan& plan, const StepTrace& trace) {
   int64_t copies = 0;
   for (const std::vector<Action>& actions : plan.actions) {
@@ -190,7 +191,7 @@ TEST(Addresses, GiveActivationsThatComeBackPlacesOfTheirOwn) {
   EXPECT_EQ(plan.addresses->actions.size(), 2u);
   EXPECT_EQ(plan.addresses->non_model.size(), 5u);
   EXPECT_EQ(ExpectMoves(plan, request)->times, 0);
-  // Which tensors they are a trace need not say.
+  // A trace need not say which tensors they are.
   StepTrace silent = trace;
   silent.tensors[0].block = -1;
   request.trace = &silent;
@@ -258,8 +259,9 @@ TEST(Addresses, AreNotFoundForEvaluations) {
       WithAddresses(plan, request, ForeseeOf(request)).addresses.has_value());
 }
 
-// Any plan of any trace: what is found is proven, within the budget; most tight
-// plans have some, and where they have, blocks of other plans would be moved.
+// For any plan of any trace, addresses that are found are proven, within the
+// budget; most tight plans have some, and where they have, blocks of other
+// plans would be moved.
 TEST(Addresses, AreProvenAtEveryBudget) {
   int64_t plans = 0, at_once = 0, found = 0, moving = 0, spared = 0;
   int64_t leaving = 0, found_leaving = 0;

@@ -23,7 +23,7 @@ bool LiveAtOnce(const PackedBlock& a, const PackedBlock& b, int64_t length) {
   return false;
 }
 
-// No two that live at once overlap, all lie in the room.
+// Expects that no two that live at once overlap, and that all lie in the room.
 void ExpectPacking(const std::vector<PackedBlock>& blocks, int64_t length,
                    int64_t room, const std::vector<int64_t>& offsets) {
   ASSERT_EQ(offsets.size(), blocks.size());
@@ -39,8 +39,8 @@ void ExpectPacking(const std::vector<PackedBlock>& blocks, int64_t length,
   }
 }
 
-// Whether blocks from `next` on can be placed beside the others: every offset
-// in turn.
+// Returns true if the blocks that have no offset yet can be placed beside the
+// others: tries every offset in turn.
 bool CanPack(const std::vector<PackedBlock>& blocks, int64_t length,
              int64_t room, std::vector<int64_t>& offsets) {
   const size_t next = offsets.size();

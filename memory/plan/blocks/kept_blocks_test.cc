@@ -102,7 +102,7 @@ TEST(KeptBlocks, FirstOneStaysAcrossTheOthers) {
             (std::vector<int64_t>{1, 10, 15, 21, 23, 14, 22, 27, 24, 13, 2}));
 }
 
-// What runs once more takes as long as in forward where that is all that is
+// Operators that run once more take as long as in forward, where no more is
 // known.
 TEST(KeptBlocks, AnyChoiceLeadsToAnyOther) {
   StepTrace none = NoneKept();

@@ -59,7 +59,7 @@ std::vector<int64_t> WholeModelDeviceBytes(const PlanRequest& request,
   return needed;
 }
 
-// Returns the least budget of which `share` of the part beyond `floor` is at
+// Returns the least budget for which `share` of its part beyond `floor` is at
 // least `bytes`.
 int64_t BudgetForShare(int64_t floor, int64_t bytes, double share) {
   if (bytes == 0) return 0;
@@ -163,7 +163,7 @@ Admission Admit(const AdmissionRule& rule, const PlanRequest& request) {
                                       : request.fixed_side;
   };
 
-  // How many may be on the device at all, and how many have to be.
+  // At most `high` may be on the device at all, and at least `low` have to be.
   const bool chooses = rule.sides == SideChoice::kChosen && trace.training &&
                        request.fixed_side.empty();
   int64_t low = rule.sides == SideChoice::kDevice ? all : 0;

@@ -203,7 +203,8 @@ int64_t LeastFetchedBytes(const PlanRequest& request,
   std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);
   for (int64_t t = 0; t < moments; ++t) {
     free_bytes[t] = request.device_budget_bytes - free_bytes[t];
-    // What an operator uses takes its exact bytes here, like all else.
+    // The chunks that an operator uses take their exact bytes here, like all
+    // else.
     if (!RunsOnDevice(trace.ops[t], side)) continue;
     for (const ChunkUse& use : trace.ops[t].chunks) {
       const ChunkInfo& chunk = trace.chunks[use.chunk.value];

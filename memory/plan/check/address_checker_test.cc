@@ -98,7 +98,7 @@ TEST_F(CheckAddressesTest, RefusesABlockThatBeginsInsideAnother) {
 }
 
 TEST_F(CheckAddressesTest, RefusesOverlapAroundTheEndOfTheStep) {
-  // What stays of the step before is in the way of the next one.
+  // Blocks that stay from one step are in the way of the next one.
   plan_.actions[3].pop_back();
   plan_.actions[3].pop_back();
   plan_.actions[5].clear();

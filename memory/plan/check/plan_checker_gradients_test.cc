@@ -93,7 +93,7 @@ TEST_F(CheckGradientBlockTest, RefusesGradientsInTwoPlaces) {
   ExpectBroken(
       "moment 2 (op2): makes a gradient block for chunk 0, which is resident "
       "and dirty, with gradients");
-  // What was copied home and came back still has gradients.
+  // A payload that was copied home and came back still has gradients.
   plan_.actions[2] = {CopyBack(0, 2), Drop(0, 2), Fetch(0, 2),
                       MakeGradients(0, 2)};
   ExpectBroken(
@@ -158,7 +158,7 @@ class CheckDeviceSumTest : public CheckGradientBlockTest {
 TEST_F(CheckDeviceSumTest, PassesPlanThatHolds) {
   EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
   // The payload may leave and come back, whatever is under way with its sum;
-  // what is in the gradient block does not need it.
+  // gradients in the gradient block do not need it.
   plan_.actions[4] = {Drop(0, 4), MakeSum(0, 4)};
   plan_.actions[5] = {Fetch(0, 5), DropGradients(0)};
   EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);

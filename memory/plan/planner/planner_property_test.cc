@@ -168,7 +168,7 @@ RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
     RC_ASSERT(std::holds_alternative<Refusal>(result));
     const Refusal& refusal = std::get<Refusal>(result);
     if (refusal.tier == "device") {
-      // What it names is the worst moment, and what would do.
+      // The refusal names the worst moment, and the budget that would do.
       if (least < kUnlimitedBytes) {
         RC_ASSERT(refusal.smallest_device_budget_bytes == least);
       }

@@ -125,7 +125,7 @@ TEST_F(OneChunkTest, HasInEvaluationTheHostBudgetOfTraining) {
 
 TEST_F(OneChunkTest, WithoutALimitTakesWhatEverythingTakes) {
   EXPECT_EQ(Budgets(RuleOf("auto")).unlimited(), 256 + 1536 + 500);
-  // Half of what is beyond 556 bytes has to hold the states.
+  // Half of the bytes beyond 556 have to hold the states.
   run_.training.host_budget_bytes = 256;
   run_.training.gpu_margin_mem_ratio = 0.5;
   const RunBudgets budgets = Budgets(RuleOf("auto"));

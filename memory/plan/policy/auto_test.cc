@@ -1,4 +1,4 @@
-// What the auto policy finds, beside what a step takes at least.
+// Compares the plans of the auto policy with the least that a step takes.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -52,7 +52,7 @@ TEST(Auto, HidesNearlyAllTransfersOfAnUntiedStep) {
   }
 }
 
-// Whatever is tried, states take no more of what is free than they may.
+// Whatever is tried, states take no more of the free bytes than they may.
 TEST(Auto, KeepsToTheMarginForStates) {
   const StepTrace trace = Untied();
   for (const int64_t percent : {20, 50, 80}) {

@@ -52,7 +52,7 @@ TEST(LruPolicy, FetchesAllOfALoopThatDoesNotQuiteFit) {
                                    {Drop(1, 0), Fetch(2, 2)},
                                    {Drop(2, 1)}}));
   EXPECT_EQ(FetchedBytes("lru", request), 3 * 256);
-  // Who knows the future keeps one of them.
+  // A policy that knows the future keeps one of them.
   EXPECT_EQ(FetchedBytes("auto", request), 2 * 256);
 }
 

@@ -108,7 +108,8 @@ TEST(Search, IsADozenPlansForAStepThatIsOverAtOnce) {
   for (const int64_t operators : {10'000, 1'000'000}) {
     EXPECT_EQ(PlansFor(operators, /*step_ns=*/1e5), kSketchPlans);
   }
-  // What takes no more than a moment is planned as well as ever.
+  // A step of up to 100 operators gets the most plans all the same: planning it
+  // takes no more than a moment.
   const int64_t most = PlansFor(/*operators=*/1, /*step_ns=*/1e12);
   EXPECT_EQ(PlansFor(/*operators=*/100, /*step_ns=*/0), most);
   EXPECT_LT(PlansFor(/*operators=*/101, /*step_ns=*/0), most);

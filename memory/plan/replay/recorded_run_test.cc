@@ -176,7 +176,7 @@ TEST(ReadRecordedRun, CountsNoStepThatIsNotOver) {
   recording.contents().results.pop_back();
   const auto run = ReadRecordedRun(recording.contents());
   ASSERT_TRUE(run.ok()) << run.status();
-  // The window begins with step 2: what was before it is not known to differ.
+  // The window begins with step 2: steps before it are not known to differ.
   EXPECT_EQ(run->measured.steps, 2);
 }
 

@@ -29,7 +29,7 @@ UseIndex IndexOf(const StepTrace& trace) {
   return UseIndex(trace, {Side::kHost, Side::kHost, Side::kHost});
 }
 
-// What Evict leaves of a residency in which every chunk stays.
+// Returns what Evict leaves of a residency in which every chunk stays.
 Residency Evicted(const UseIndex& index, const std::vector<int64_t>& room,
                   VictimRule rule = VictimRule::kFarthest) {
   Residency residency = StayEverywhere(index);

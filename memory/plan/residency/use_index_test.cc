@@ -151,7 +151,7 @@ TEST(UseIndex, LeavesThePayloadForNothingAfterTheDeviceHasAddedUp) {
   StepTrace trace = TwoMicroBatches();
   const std::vector<GradientBlock> possible =
       PossibleGradientBlocks(trace, {kHost});
-  // Without its bytes nobody knows how much room a sum takes.
+  // Without a sum's bytes its room is not known.
   EXPECT_TRUE(PossibleDeviceSums(trace, {kHost}, possible).empty());
   trace.chunks[0].sum_bytes = 500;
   EXPECT_TRUE(PossibleDeviceSums(trace, {kDevice}, {}).empty());

@@ -1,5 +1,5 @@
-// What is foreseen of a step against the mean of many that follow one another,
-// over arbitrary traces.
+// Compares the forecast of a step with the mean of many that follow one
+// another, over arbitrary traces.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,10 +8,11 @@
 
 namespace castor::conversions {
 
-// Whether a value asks for nothing: false, 0, "", "no", "none", [] or {}.
+// Returns whether a value asks for nothing: false, 0, "", "no", "none", [] or
+// {}.
 bool IsOff(const Json& value);
 
-// What the row says is the whole of it, whatever the value.
+// The row says all there is to say, whatever the value.
 void Ignored(const ForeignKey& key, const Json& value, ForeignAccount& account);
 void LeftToUser(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
@@ -32,11 +33,11 @@ void Path(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // Data sets that are files: one, or a list of them.
 void DataFiles(const ForeignKey& key, const Json& value,
                ForeignAccount& account);
-// Whether prompts are learned, too.
+// A yes or no: prompts are learned, too.
 void LearnsAll(const ForeignKey& key, const Json& value,
                ForeignAccount& account);
-// Whether only what `says` names is learned, a value of data.loss_on; if not,
-// all is.
+// A yes or no: only the part that `says` names, a value of data.loss_on, is
+// learned. With no, all is.
 void LearnsOnly(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
 // A yes or no, "auto" among them, of a type of numbers: `ours` has it.
@@ -64,7 +65,7 @@ void EvalStrategy(const ForeignKey& key, const Json& value,
                   ForeignAccount& account);
 void SaveStrategy(const ForeignKey& key, const Json& value,
                   ForeignAccount& account);
-// What the best checkpoint is judged by.
+// The metric by which the best checkpoint is chosen.
 void BestMetric(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
 // The share of the data that is for evaluations, below 1.

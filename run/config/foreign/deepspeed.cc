@@ -26,7 +26,7 @@ constexpr absl::string_view kSizes[] = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
     "gradient_accumulation_steps", "steps_per_print"};
 
-// Whether the key alone tells whose file it is.
+// Returns true if the key alone tells that a file is DeepSpeed's.
 bool IsDeepSpeedAlone(const ForeignKey& key) {
   return !absl::StrContains(key.systems, "?");
 }
@@ -162,8 +162,8 @@ void TakeLength(DeepSpeedReading* reading) {
   }
 }
 
-// The keys that mean nothing here, for one line. All of zero_optimization's are
-// that section in it.
+// Returns the keys that mean nothing here, for one line. The section stands for
+// all keys of zero_optimization.
 std::string Meaningless(const ForeignAccount& account) {
   std::vector<std::string> names;
   for (const ForeignEntry& entry : account.entries()) {

@@ -42,7 +42,7 @@ struct DeepSpeedReading {
   std::vector<std::string> autos;
   // Paths of keys that were absent and have DeepSpeed's default now.
   std::vector<std::string> defaults;
-  // What the user is told, a line each.
+  // Messages for the user, a line each.
   std::vector<std::string> notes;
 };
 

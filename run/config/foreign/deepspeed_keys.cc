@@ -249,7 +249,7 @@ constexpr ForeignKey kKeys[] = {
     {kD, "optimizer.legacy_fusion", "", Ignored, kOneKernel},
     {kD, "scheduler.params.last_batch_iteration", "", Ignored,
      "a checkpoint knows its step"},
-    // What is said and measured.
+    // Logs and measurements.
     {kD,
      "wall_clock_breakdown memory_breakdown dump_state flops_profiler "
      "comms_logger wall_clock_breakdown_every",
@@ -283,7 +283,7 @@ constexpr ForeignKey kKeys[] = {
     {kD, "use_data_before_expert_parallelism", "", Ignored, kPlanned},
     {kD, "elasticity", "", LackingIfEnabled,
      "a batch has one size; resuming on other numbers of ranks needs nothing"},
-    // What changes results.
+    // Keys that change results.
     {kD, "sparse_attention", "", Lacking, kWholeAttention},
     {kD, "curriculum_learning", "", LackingIfEnabled, kFullLength},
     {kAlso, "curriculum", "", LackingIfEnabled, kFullLength},

@@ -1,4 +1,5 @@
-// What became of each key of another system's configuration.
+// An account of each key of another system's configuration: read as a key of
+// Castor's, ignored with a reason, or refused.
 #ifndef CASTOR_RUN_CONFIG_FOREIGN_FOREIGN_ACCOUNT_H_
 #define CASTOR_RUN_CONFIG_FOREIGN_FOREIGN_ACCOUNT_H_
 

@@ -23,8 +23,8 @@ struct ForeignSystem {
   absl::string_view name;
   char letter;
   absl::string_view title;
-  // What it takes where a file says nothing and Castor takes something else: an
-  // object of its own keys.
+  // The values that it takes where a file says nothing and Castor takes others:
+  // an object of its own keys.
   absl::string_view defaults;
 };
 
@@ -59,7 +59,8 @@ bool HasComponent(const Json& value) {
   return std::any_of(value.begin(), value.end(), HasComponent);
 }
 
-// How many more of the document's keys the system has than it does not have.
+// Returns the number of the document's keys that the system has, less that of
+// those that it does not have.
 int Likeness(const Json& document, const ForeignSystem& system) {
   int likeness = 0;
   WalkForeign(TrainerKeys(), system.letter, document,
@@ -167,7 +168,7 @@ void TellOfWarmup(const std::string& prefix, ForeignAccount* account) {
       kWarmupSteps, ", or ", kWarmupRatio, " = 0.03"));
 }
 
-// What TRL's trainer learns where its arguments do not say it.
+// Tells which tokens TRL's trainer learns where its arguments do not say it.
 void TellOfLearned(const std::string& prefix, const Json& document,
                    ForeignAccount* account) {
   static constexpr const char* kOfTrl[] = {
@@ -186,8 +187,8 @@ void TellOfLearned(const std::string& prefix, const Json& document,
       "completion; castor what is answered, unless data.loss_on is \"all\"");
 }
 
-// What the system takes where the file says nothing, for keys that no file has
-// set.
+// Imports the system's defaults for keys that the file does not give and no
+// file has set.
 void ImportTrainerDefaults(const ForeignSystem& system,
                            const std::string& prefix, const Json& document,
                            ForeignAccount* account) {
@@ -218,7 +219,7 @@ void TakeLeaves(const Json& object, const std::string& at,
   }
 }
 
-// Whether the file has said it, and not DeepSpeed's default.
+// Returns true if the value is the file's and not DeepSpeed's default.
 bool IsGiven(const Json& document, const DeepSpeedReading& reading,
              absl::string_view path) {
   const auto& defaults = reading.defaults;
@@ -334,7 +335,7 @@ std::vector<absl::string_view> ForeignSystemNames() {
 absl::StatusOr<ForeignConfig> ImportForeign(
     const std::vector<ForeignDocument>& documents, absl::string_view from) {
   ForeignConfig result;
-  // What files leave out is filled in after all of them are read.
+  // Values that files leave out are filled in after all of them are read.
   std::vector<std::function<void()>> defaults;
   for (const ForeignDocument& document : documents) {
     const Json& json = document.json;

@@ -1,4 +1,4 @@
-// What a key of another system's configuration is here.
+// A key of another system's configuration, and its meaning here.
 //
 // A *system* is a program that trains models from a configuration of its own: a
 // row of the table in foreign_config.cc. Its keys are rows of tables
@@ -38,8 +38,8 @@ struct ForeignKey {
   absl::string_view ours = "";
   // Null only in a row for hints alone.
   ForeignConversion convert = nullptr;
-  // What else there is to say: it follows the key of Castor's, or stands alone,
-  // and then is not empty.
+  // A text that follows the key of Castor's, or stands alone, and then is not
+  // empty.
   absl::string_view says = "";
 };
 

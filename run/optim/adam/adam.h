@@ -21,7 +21,7 @@ struct AdamOptions {
   // Decoupled decay, or L2 decay, added to the gradient. AdamW: always true.
   // Adam: false unless set, as PyTorch's Adam; DeepSpeed's default is true.
   bool adam_w_mode = true;
-  // Whether m and v, which begin at 0, are divided by 1 - beta^t.
+  // If true, m and v, which begin at 0, are divided by 1 - beta^t.
   bool bias_correction = true;
   absl::string_view type = "AdamW";  // what name() says
   StateFormats formats = {};
@@ -54,8 +54,8 @@ class Adam final : public Optimizer {
   const AdamOptions options_;
 };
 
-// What the table's rows read. InvalidArgument, in the reader's report: a rate
-// out of range, or AdamW without decoupled decay.
+// Read the options of the table's rows. InvalidArgument, in the reader's
+// report: a rate out of range, or AdamW without decoupled decay.
 std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params,
                                            const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params,

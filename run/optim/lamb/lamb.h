@@ -15,7 +15,7 @@ namespace castor {
 struct LambOptions {
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
-  // Whether m and v, which begin at 0, are divided by 1 - beta^t.
+  // If true, m and v, which begin at 0, are divided by 1 - beta^t.
   bool bias_correction = true;
   // The limits of |parameter| / |update|.
   double max_coeff = 10.0;
@@ -47,8 +47,8 @@ class Lamb final : public Optimizer {
   const LambOptions options_;
 };
 
-// What the table's row reads. InvalidArgument, in the reader's report: a rate
-// out of range, or limits that no number lies between.
+// Reads the options of the table's row. InvalidArgument, in the reader's
+// report: a rate out of range, or limits that no number lies between.
 std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params,
                                           const StateFormats&);
 

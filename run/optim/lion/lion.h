@@ -42,8 +42,8 @@ class Lion final : public Optimizer {
   const LionOptions options_;
 };
 
-// What the table's rows read. InvalidArgument, in the reader's report: a rate
-// out of range.
+// Read the options of the table's rows. InvalidArgument, in the reader's
+// report: a rate out of range.
 std::shared_ptr<const Optimizer> ReadLion(JsonReader& params,
                                           const StateFormats& formats);
 std::shared_ptr<const Optimizer> ReadLion8bit(JsonReader& params,

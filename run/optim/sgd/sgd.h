@@ -43,9 +43,9 @@ class Sgd final : public Optimizer {
   const SgdOptions options_;
 };
 
-// What the table's row reads. InvalidArgument, in the reader's report: a number
-// out of range, nesterov without momentum or with dampening, or a format of a
-// momentum that is not kept.
+// Reads the options of the table's row. InvalidArgument, in the reader's
+// report: a number out of range, nesterov without momentum or with dampening,
+// or a format of a momentum that is not kept.
 std::shared_ptr<const Optimizer> ReadSgd(JsonReader& params,
                                          const StateFormats& formats);
 

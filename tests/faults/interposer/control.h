@@ -1,9 +1,9 @@
-// What a test and the library that it preloads into castor share: one file,
-// mapped by every process of a run (the launcher and its ranks).
+// The memory that a test shares with the library that it preloads into castor:
+// one file, mapped by every process of a run (the launcher and its ranks).
 //
-// The test writes what is to fail; the library counts calls by their place in
-// the program (a "site"), lets the chosen call fail, and writes what the calls
-// did to the file tree, in one order for all processes, into a log.
+// The test writes which call is to fail; the library counts calls by their
+// place in the program (a "site"), lets the chosen call fail, and writes what
+// the calls did to the file tree, in one order for all processes, into a log.
 //
 // No pointers and no C++ library here: the preloaded side has neither.
 #ifndef CASTOR_TESTS_FAULTS_INTERPOSER_CONTROL_H_
@@ -17,7 +17,8 @@ namespace castor::faults {
 // The environment variable that names the file. Without it nothing happens.
 inline constexpr char kControlVariable[] = "CASTOR_FAULTS_CONTROL";
 
-// What a call works on, as far as it decides what can go wrong.
+// The kind of object that a call works on, as far as it decides what can go
+// wrong.
 enum class Object : int32_t {
   kNone,
   kFile,     // a regular file that is read, or that is there
@@ -30,7 +31,7 @@ enum class Object : int32_t {
   kStandard,  // the program's standard output or error
 };
 
-// What happens to the chosen call instead: an errno above 0, or one of these.
+// The fault that the chosen call meets: an errno above 0, or one of these.
 enum Fault : int32_t {
   kNoFault = 0,
   kShort = -1,  // half of the bytes, at least one
@@ -46,8 +47,9 @@ inline constexpr int kPathBytes = 128;
 // A test's own directory may lie deep in a build system's folders.
 inline constexpr int kRootBytes = 4096;
 
-// The launcher, or a process that nobody launched, is -1; else its rank, as
-// torchrun's variables or Open MPI's have it.
+// A place in the program that makes calls. Its role is the process's rank, as
+// torchrun's variables or Open MPI's have it; -1: the launcher, or a process
+// that nobody launched.
 struct Site {
   std::atomic<uint64_t> id;  // 0: free
   uint64_t place;            // the same for all roles
@@ -78,7 +80,7 @@ enum class Effect : int32_t {
   kOutput,  // `data` were written to standard output or error: `number`
 };
 
-// The log has this, followed by path, other and data, padded to 8 bytes.
+// A record of the log: this, then path, other and data, padded to 8 bytes.
 struct EffectHeader {
   uint32_t ready;       // 1, written last
   uint32_t size_bytes;  // with all that follows
@@ -94,14 +96,14 @@ inline constexpr uint64_t kLogBytes = uint64_t{24} << 20;
 
 struct Control {
   // Written by the test before the start.
-  uint64_t site;                 // what fails; 0: nothing
-  int64_t call;                  // the how-manieth there, from 1
+  uint64_t site;                 // that fails; 0: none
+  int64_t call;                  // of the one that fails, from 1
   int32_t fault;                 // Fault
   int32_t role;                  // of the site
   char function[kNameBytes];     // of the site
-  int32_t sync_to_disk;          // whether fsync is carried out
+  int32_t sync_to_disk;          // 1: fsync is carried out
   int64_t min_allocation_bytes;  // smaller ones have no site
-  char root[kRootBytes];         // the log tells of what lies under it
+  char root[kRootBytes];         // the log tells of files under it
 
   // Written by the run.
   std::atomic<int32_t> injected;

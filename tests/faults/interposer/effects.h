@@ -11,9 +11,9 @@ namespace castor::faults {
 
 // All of these are called after the call that they tell of has succeeded: what
 // another process does because of it comes later in the log. They leave errno
-// as it is, and do nothing for what is not under the root.
+// as it is, and do nothing for files that are not under the root.
 
-// `directory` is AT_FDCWD, or what a relative `path` is relative to.
+// `directory` is AT_FDCWD, or the directory that a relative `path` starts from.
 void LogPath(Effect effect, int directory, const char* path, int64_t number,
              int fd);
 void LogTwoPaths(Effect effect, int from_directory, const char* from,
@@ -21,7 +21,7 @@ void LogTwoPaths(Effect effect, int from_directory, const char* from,
 // Logs an effect on an open file: `offset` of kWrite, or a size.
 void LogFile(Effect effect, int fd, int64_t offset, const void* data,
              size_t bytes);
-// What has just been written at the file's position.
+// Logs what has just been written at the file's position.
 void LogWritten(int fd, const void* data, size_t bytes);
 
 }  // namespace castor::faults

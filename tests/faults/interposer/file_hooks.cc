@@ -28,10 +28,10 @@ void AfterOpen(int directory, const char* path, int flags, int fd) {
   }
 }
 
-// What is left to do of `bytes`; 0 only if there were none.
+// Returns half of `bytes`, at least 1 unless there are none.
 size_t Half(size_t bytes) { return bytes > 1 ? bytes / 2 : bytes; }
 
-// The first buffers, of which there are at least one, up to half of the bytes.
+// Returns half of the number of buffers, at least 1 unless there are none.
 int HalfOf(int count) { return count > 1 ? count / 2 : count; }
 
 bool SkipsDisk() { return control() != nullptr && !control()->sync_to_disk; }

@@ -1,6 +1,6 @@
-// How a function of the C library is replaced: CASTOR_HOOK(int, fsync, (int
-// fd)) { ... } defines what castor and its libraries call in its place, and
-// real_fsync, which is the library's own.
+// Replaces functions of the C library: CASTOR_HOOK(int, fsync, (int fd)) { ...
+// } defines the function that castor and its libraries call in place of fsync,
+// and real_fsync, which is the library's own.
 //
 // The definition has a C++ name of its own and the C name as its symbol: the
 // system's headers declare some functions noexcept, some not.

@@ -119,8 +119,8 @@ Site* Find(uint64_t id, bool* is_new) {
   return nullptr;
 }
 
-// Whether a call is looked at, which takes time. Where one is to fail, the
-// others that are not of its function and its process need not be.
+// Returns true if a call is to be looked at, which takes time. Where one call
+// is to fail, those of other functions and processes need not be.
 bool LooksAt(const char* function) {
   const Control* const shared = control();
   if (shared == nullptr || own_depth > 0) return false;

@@ -1,4 +1,4 @@
-// Each call that castor makes meets us here first.
+// Meets each call that castor makes before the system does.
 #ifndef CASTOR_TESTS_FAULTS_INTERPOSER_MEET_H_
 #define CASTOR_TESTS_FAULTS_INTERPOSER_MEET_H_
 
@@ -23,13 +23,14 @@ class Own {
 };
 bool IsOwn();
 
-// What a descriptor is.
+// Returns the kind of object that a descriptor stands for.
 Object ObjectOf(int fd);
 Object ObjectOfPath(const char* path);
 
-// Counts a call of `function` at the site where it is made and says what is to
-// happen to it: an errno (which is also set), kShort, kEnd or kNoFault. Calls
-// that no code of the program is behind (constructors of libraries) have none.
+// Counts a call of `function` at the site where it is made and returns what is
+// to happen to it: an errno (which is also set), kShort, kEnd or kNoFault.
+// Calls that no code of the program is behind (constructors of libraries) have
+// none.
 int32_t Meet(const char* function, Object object, const char* path,
              int64_t bytes);
 // The path is looked up only for a site that is new.

@@ -17,7 +17,7 @@ using namespace castor::faults;  // the hooks are no namespace's
 
 namespace {
 
-// Which descriptor a stream of ours has. More are not open at a time.
+// A stream of ours and its descriptor. No more are open at a time.
 struct Stream {
   std::atomic<FILE*> file{nullptr};
   int fd = 0;

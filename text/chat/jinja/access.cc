@@ -38,7 +38,8 @@ absl::StatusOr<std::vector<Value>> Characters(const String& string,
   return items;
 }
 
-// What the sandbox does not let a template call: it changes the value.
+// Returns true for a method that changes the value, which the sandbox does not
+// let a template call.
 bool IsMutating(const Value& owner, absl::string_view name) {
   static constexpr absl::string_view kOfList[] = {"append",  "clear", "extend",
                                                   "insert",  "pop",   "remove",
@@ -79,7 +80,8 @@ absl::StatusOr<Value> LoopAttribute(const Loop& loop, absl::string_view name,
   return Value();
 }
 
-// What a template gets for an attribute or element that is not there.
+// Returns the value that a template gets for an attribute or element that is
+// not there.
 absl::StatusOr<Value> MissingOf(const Value& owner, const Value& key,
                                 Heap* heap) {
   const bool is_unsafe = key.is_string() && absl::StartsWith(key.text(), "__");

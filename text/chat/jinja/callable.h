@@ -1,4 +1,4 @@
-// What a template can call, and what it is called with.
+// The functions that a template can call, and their arguments.
 #ifndef CASTOR_TEXT_CHAT_JINJA_CALLABLE_H_
 #define CASTOR_TEXT_CHAT_JINJA_CALLABLE_H_
 
@@ -23,9 +23,10 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// Puts each argument where `names` has its name; what is not given stays as it
-// is in `out`, which has as many places. InvalidArgument: more arguments, one
-// that has no such name or is given twice, or fewer than the first `required`.
+// Puts each argument into `out` at the place of its name in `names`; places of
+// arguments that are not given stay as they are. `out` has as many places as
+// `names`. InvalidArgument: too many arguments, one that has no such name or is
+// given twice, or one of the first `required` is missing.
 absl::Status Bind(const Arguments& arguments, absl::string_view callee,
                   absl::Span<const absl::string_view> names, int required,
                   absl::Span<Value> out);
@@ -49,13 +50,13 @@ struct Function {
   Scope* scope = nullptr;
 };
 
-// The entry of this name; null: the table has none.
+// Returns the entry of this name; null if the table has none.
 const Callable* Find(absl::Span<const Callable> table, absl::string_view name);
 
 const Callable* FindFilter(absl::string_view name);
 const Callable* FindTest(absl::string_view name);
 const Callable* FindGlobal(absl::string_view name);
-// The method of the type of `self`; null: it has none of this name.
+// Returns the method of the type of `self`; null if it has none of this name.
 const Callable* FindMethod(const Value& self, absl::string_view name);
 
 }  // namespace castor::text::jinja

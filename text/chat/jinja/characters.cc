@@ -44,7 +44,7 @@ void AppendTitle(char32_t c, std::string* out) {
   AppendMapped(c, kTitleRuns, kTitleSeveral, out);
 }
 
-// Whether `c` is in a set of characters.inc.
+// Returns true if `c` is in a set of characters.inc.
 template <const auto& kGaps>
 bool IsIn(char32_t c) {
   static const CodePointSet set = CodePointSet::FromGaps(kGaps);
@@ -54,8 +54,8 @@ bool IsIn(char32_t c) {
 bool IsCased(char32_t c) { return IsIn<kCased>(c); }
 bool IsCaseIgnorable(char32_t c) { return IsIn<kCaseIgnorable>(c); }
 
-// Whether the capital sigma at [begin, end) ends a word (Unicode, section
-// 3.13, Final_Sigma).
+// Returns true if the capital sigma at [begin, end) ends a word (Unicode,
+// section 3.13, Final_Sigma).
 bool IsFinalSigma(absl::string_view text, size_t begin, size_t end) {
   const auto at = [&](size_t place) { return NextCodePoint(text, &place); };
   bool follows_letter = false;

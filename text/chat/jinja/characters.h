@@ -11,7 +11,7 @@
 
 namespace castor::text::jinja {
 
-// Each says of one code point what Python's str.isX() does.
+// Each returns for one code point the result of Python's str.isX().
 bool IsPrintable(char32_t c);
 bool IsAlpha(char32_t c);
 bool IsDecimal(char32_t c);
@@ -21,10 +21,10 @@ bool IsLower(char32_t c);
 bool IsUpper(char32_t c);
 bool IsTitle(char32_t c);  // such as U+01C5, and no capital letter
 bool IsSpace(char32_t c);
-// Where str.splitlines() ends a line.
+// Returns true for a character at which str.splitlines() ends a line.
 bool IsLineEnd(char32_t c);
 
-// The methods of str; `text` is valid UTF-8, and what they give has at most
+// The methods of str; `text` is valid UTF-8, and their results have at most
 // three times as many bytes.
 std::string ToLower(absl::string_view text);
 std::string ToUpper(absl::string_view text);
@@ -33,7 +33,7 @@ std::string Capitalized(absl::string_view text);
 
 int64_t NumCodePoints(absl::string_view text);
 
-// Where `text` begins and ends without spaces, as strip() has it.
+// Return where `text` begins and ends without spaces, as strip() has it.
 size_t SpaceAtBegin(absl::string_view text);
 size_t EndWithoutSpace(absl::string_view text);
 

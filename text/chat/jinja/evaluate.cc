@@ -1,4 +1,4 @@
-// How an Interpreter evaluates expressions.
+// Evaluates an Interpreter's expressions.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -18,15 +18,15 @@
 
 namespace castor::text::jinja {
 
-// Whether a template gives the name a meaning of its own: true, none, ...
+// Returns true if the name is a constant of the language: true, none, ...
 bool IsConstantName(absl::string_view name);
 
 // Has a template's tokens, and the place among them that is read next. All
 // errors are InvalidArgument, with the template's line.
 class ExpressionParser {
  public:
-  // What nests deeper, or has longer chains, is refused, so that neither
-  // reading nor evaluation takes much of the stack.
+  // Expressions that nest deeper, or have longer chains, are refused, so that
+  // neither reading nor evaluation takes much of the stack.
   static constexpr int kMaxNesting = 64;
   static constexpr int kMaxDepth = 256;
 
@@ -58,14 +58,14 @@ class ExpressionParser {
   absl::Status Unexpected(absl::string_view expected) const;
 
   absl::StatusOr<ExpressionPtr> ParseExpression(bool with_condition = true);
-  // Several with commas between them are a tuple. `end` is a name that ends it
-  // besides the tag's end and ")".
+  // Reads an expression; several with commas between them are a tuple. `end` is
+  // a name that ends it besides the tag's end and ")".
   absl::StatusOr<ExpressionPtr> ParseTuple(bool with_condition = true,
                                            bool in_parentheses = false,
                                            absl::string_view end = "");
-  // The filters of a block, "| name(...) | ...", or, where it begins with a
-  // name, "name(...) | ...", applied to an operand that is null. Null: there is
-  // no filter.
+  // Reads the filters of a block, "| name(...) | ...", or, where it begins with
+  // a name, "name(...) | ...", applied to an operand that is null. Returns null
+  // if there is no filter.
   absl::StatusOr<ExpressionPtr> ParseFilters(bool begins_with_name);
 
  private:
@@ -74,12 +74,12 @@ class ExpressionParser {
   struct BinarySign;
 
   Made Make(ExpressionKind kind, int line) const;
-  // `made` with its depth. InvalidArgument: it is too deep.
+  // Returns `made` with its depth. InvalidArgument: it is too deep.
   Result Finish(Made made) const;
   Result Join(ExpressionKind kind, int line, ExpressionPtr left,
               ExpressionPtr right) const;
-  // What `operand` reads, several times if operators of `signs` stand between;
-  // they are applied from the left.
+  // Reads operands by `operand`, as long as operators of `signs` stand between
+  // them, and applies the operators from the left.
   Result ParseBinary(absl::Span<const BinarySign> signs,
                      absl::FunctionRef<Result()> operand);
   Result ParseCondition();

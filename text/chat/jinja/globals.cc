@@ -54,7 +54,7 @@ absl::StatusOr<Value> Range(Runtime& runtime, Value,
   return runtime.heap().NewSequence(SequenceType::kRange, std::move(items));
 }
 
-// What dict() and namespace() are made of.
+// Returns the pairs that dict() and namespace() are made of.
 absl::StatusOr<std::vector<std::pair<Value, Value>>> Pairs(
     Runtime& runtime, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> pairs;

@@ -9,7 +9,7 @@
 namespace castor::text::jinja {
 namespace {
 
-// What one object takes besides what it holds.
+// The bytes of one object besides its content.
 constexpr int64_t kObjectBytes = 64;
 
 template <class T>

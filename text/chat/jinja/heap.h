@@ -1,12 +1,12 @@
-// Holds the values of one rendering, and bounds what it may take. A template
+// Holds the values of one rendering, and bounds its time and memory. A template
 // is a program of somebody else's: whatever it does, it ends with an error
 // after so many steps, and before it has made so many bytes.
 //
 // A *step* is some tens of nanoseconds: a node of the tree that is evaluated,
 // an item that is moved, kBytesPerStep bytes that are looked at. Both bounds
-// grow with what the caller gives, and with nothing else. Nothing is freed
-// before the heap is, so that values need neither counts nor a collector, and
-// a chain of them, however long, is freed without recursion.
+// grow with the caller's input, and with nothing else. Nothing is freed before
+// the heap is, so that values need neither counts nor a collector, and a chain
+// of them, however long, is freed without recursion.
 //
 // Threads: one at a time; a heap that no longer changes may be read by any.
 #ifndef CASTOR_TEXT_CHAT_JINJA_HEAP_H_
@@ -50,7 +50,7 @@ class Heap {
   // InvalidArgument: `depth` is beyond kMaxValueDepth.
   static absl::Status CheckDepth(int depth);
 
-  // ResourceExhausted: there are not so many left.
+  // Takes steps from those that are left. ResourceExhausted: there are fewer.
   absl::Status Take(int64_t steps) {
     steps_left_ -= steps;
     return steps_left_ < 0 ? TooManySteps() : absl::OkStatus();
@@ -77,7 +77,7 @@ class Heap {
   absl::StatusOr<Value> NewString(const char* bytes) {
     return NewString(std::string(bytes));
   }
-  // A string of one code point; each of ASCII is made once.
+  // Makes a string of one code point; each of ASCII is made only once.
   absl::StatusOr<Value> NewCharacter(absl::string_view bytes);
   absl::StatusOr<Value> NewSequence(SequenceType type,
                                     std::vector<Value> items);
@@ -93,7 +93,8 @@ class Heap {
   absl::StatusOr<Value> NewFunction(Function function);
   absl::StatusOr<Value> NewMissing(Missing missing);
   absl::StatusOr<Loop*> NewLoop(Loop loop);
-  // InvalidArgument: a number that has no 64 bits, nesting beyond the bound.
+  // Makes a value of JSON. InvalidArgument: a number does not fit 64 bits, or
+  // the nesting is beyond the bound.
   absl::StatusOr<Value> NewFrom(const OrderedJson& json, int depth = 0);
 
  private:
@@ -130,7 +131,7 @@ class TextBuilder {
   }
   bool is_over() const { return is_over_; }
 
-  // ResourceExhausted: it became too large.
+  // Returns the text. ResourceExhausted: it became too large.
   absl::StatusOr<std::string> Bytes() &&;
   absl::StatusOr<Value> Make(bool is_markup = false) &&;
 

@@ -26,8 +26,8 @@ struct Scope {
   bool is_kept = false;  // by a macro that was made in it
 };
 
-// What {% generation %} made: where its text begins in the output, and how many
-// code points it has.
+// The text that a {% generation %} block made: where it begins in the output,
+// and how many code points it has.
 struct GeneratedPart {
   int64_t begin_bytes;
   int64_t length;
@@ -77,9 +77,9 @@ class Interpreter : public Runtime {
   absl::Status ExecuteGeneration(const Statement& statement);
   absl::Status ExecuteCallBlock(const Statement& statement);
   absl::Status ExecuteOutput(const Expression& expression);
-  // The sequence that the loop goes over, after its condition.
+  // Returns the sequence that the loop goes over, after its condition.
   Result LoopItems(const Statement& statement);
-  // The text that `body` makes, in a scope of its own.
+  // Puts the text that `body` makes into *text, in a scope of its own.
   absl::StatusOr<Flow> Capture(const Body& body, std::string* text);
 
   Result Evaluate(const Expression& expression);
@@ -117,7 +117,7 @@ class Interpreter : public Runtime {
   std::string output_;
   std::string* out_ = &output_;  // or a block's
   std::vector<GeneratedPart> generated_;
-  Value block_text_;               // what a block's first filter is given
+  Value block_text_;               // the input of a block's first filter
   const Value* caller_ = nullptr;  // for the call that is evaluated next
   int depth_ = 0;
   int error_line_ = 0;

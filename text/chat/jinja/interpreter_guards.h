@@ -1,4 +1,5 @@
-// What an Interpreter changes for a while, and puts back.
+// Guards that change an Interpreter's state while they live, and restore it
+// then.
 #ifndef CASTOR_TEXT_CHAT_JINJA_INTERPRETER_GUARDS_H_
 #define CASTOR_TEXT_CHAT_JINJA_INTERPRETER_GUARDS_H_
 
@@ -10,7 +11,7 @@
 
 namespace castor::text::jinja {
 
-// One level deeper for as long as it lives.
+// Makes the interpreter one level deeper for as long as it lives.
 class Interpreter::Level {
  public:
   explicit Level(Interpreter* interpreter) : interpreter_(*interpreter) {
@@ -33,7 +34,7 @@ class Interpreter::Level {
   Interpreter& interpreter_;
 };
 
-// Names are looked up from `scope` on for as long as it lives.
+// Makes names be looked up from `scope` on for as long as it lives.
 class Interpreter::InScope {
  public:
   InScope(Interpreter* interpreter, Scope* scope)

@@ -58,9 +58,10 @@ class Lexer {
   // Adds the text from here to `end`, where a tag begins with `sign`.
   void AddData(size_t end, char sign, bool is_variable);
   absl::Status SkipComment();
-  // Whether a tag {% raw %} begins here; then adds what is in it.
+  // Returns true if a tag {% raw %} begins here, and then adds its content.
   absl::StatusOr<bool> AddRaw();
-  // Whether the tag ends here, and where; `end` is "%}" or "}}".
+  // Returns true if the tag ends here, and sets *behind to its end; `end` is
+  // "%}" or "}}".
   bool EndsTag(absl::string_view end, size_t place, size_t* behind) const;
   absl::Status AddTag(bool is_variable);
   absl::Status AddNumber();

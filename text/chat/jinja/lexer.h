@@ -32,15 +32,16 @@ enum class TokenKind : uint8_t {
 struct Token {
   TokenKind kind;
   int line;          // from 1
-  std::string text;  // of a string, what it means
+  std::string text;  // of a string, its value
   int64_t integer = 0;
   double number = 0;
 };
 
-// The error of a template's line.
+// Returns an error of a template's line.
 absl::Status AtLine(int line, absl::string_view what);
 
-// `source` is valid UTF-8. InvalidArgument: what is no template, with its line.
+// Cuts `source`, valid UTF-8, into tokens. InvalidArgument: it is no template;
+// names the line.
 absl::StatusOr<std::vector<Token>> Lex(absl::string_view source);
 
 }  // namespace castor::text::jinja

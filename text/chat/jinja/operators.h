@@ -47,12 +47,12 @@ absl::StatusOr<bool> Equal(const Value& left, const Value& right, Heap* heap,
                            int depth = 0);
 absl::StatusOr<bool> Less(const Value& left, const Value& right, Heap* heap,
                           int depth = 0);
-// `item in container`.
+// Returns `item in container`.
 absl::StatusOr<bool> Contains(const Value& container, const Value& item,
                               Heap* heap);
 absl::StatusOr<bool> Truth(const Value& value);
 
-// Sorts *order by key(item), stably. A first error of a comparison ends it.
+// Sorts *order by key(item), stably. The first error of a comparison ends it.
 template <class T, class Key>
 absl::Status SortBy(const Key& key, bool reverse, Heap* heap,
                     std::vector<T>* order) {

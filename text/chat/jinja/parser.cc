@@ -35,7 +35,7 @@ class Parser {
   // passed over if it is the only one.
   absl::StatusOr<Body> ParseBlock(
       std::initializer_list<absl::string_view> ends);
-  // The same of a body in which no loop goes on.
+  // Does the same for a body that is outside of all loops.
   absl::StatusOr<Body> ParseOutsideLoops(absl::string_view end);
   absl::StatusOr<StatementPtr> ParseTag();
   absl::StatusOr<StatementPtr> ParseIf(Made made);

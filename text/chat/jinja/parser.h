@@ -9,9 +9,9 @@
 
 namespace castor::text::jinja {
 
-// The tree of `source`, valid UTF-8. Its constants go to `constants`, which
-// must outlive it. InvalidArgument: what is wrong or not supported, by its name
-// and line.
+// Returns the tree of `source`, valid UTF-8. Its constants go to `constants`,
+// which must outlive it. InvalidArgument: names what is wrong or not supported,
+// and its line.
 absl::StatusOr<Body> ParseTemplate(absl::string_view source, Heap* constants);
 
 }  // namespace castor::text::jinja

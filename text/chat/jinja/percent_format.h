@@ -9,8 +9,8 @@
 
 namespace castor::text::jinja {
 
-// %s, %r, %d, %i, %f with a precision, %(name)s and the like, and %%.
-// InvalidArgument: another conversion, or values that do not fit.
+// Formats values: %s, %r, %d, %i, %f with a precision, %(name)s and the like,
+// and %%. InvalidArgument: another conversion, or values that do not fit.
 absl::StatusOr<Value> PercentFormat(absl::string_view format,
                                     const Value& values, Heap* heap);
 

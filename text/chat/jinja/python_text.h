@@ -12,25 +12,26 @@
 
 namespace castor::text::jinja {
 
-// "int", "str", "list", ...
+// Returns "int", "str", "list", ...
 absl::string_view TypeName(const Value& value);
 
-// str(value). InvalidArgument: a function or a generator, whose text has an
-// address in it; nesting beyond the bound.
+// Appends str(value). InvalidArgument: the value is a function or a generator,
+// whose text has an address in it, or is nested beyond the bound.
 absl::Status AppendStr(const Value& value, Heap* heap, TextBuilder* out);
 absl::StatusOr<std::string> Str(const Value& value, Heap* heap);
-// The same as a value, which a string is already; a Markup stays one if
-// `keep_markup`.
+// Returns str(value) as a value; a string is returned as it is, and a Markup
+// stays one if `keep_markup`.
 absl::StatusOr<Value> StrValue(const Value& value, bool keep_markup,
                                Heap* heap);
 
-// repr(value).
+// Appends repr(value).
 absl::Status AppendRepr(const Value& value, Heap* heap, TextBuilder* out,
                         int depth = 0);
 void AppendReprOfString(absl::string_view text, TextBuilder* out);
-// A short repr for messages.
+// Returns a short repr for messages.
 std::string ReprForMessage(const Value& value);
-// The shortest digits that give the number again, as float.__repr__ has them.
+// Returns the shortest digits that give the number again, as float.__repr__
+// does.
 std::string ReprOfFloat(double value);
 
 struct JsonStyle {
@@ -41,14 +42,14 @@ struct JsonStyle {
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-// json.dumps(value).
+// Appends json.dumps(value).
 absl::Status AppendJson(const Value& value, const JsonStyle& style, Heap* heap,
                         TextBuilder* out, int depth = 0);
 
-// What markupsafe.escape makes of a text.
+// Appends the result of markupsafe.escape for a text.
 void AppendEscaped(absl::string_view text, TextBuilder* out);
 
-// The message of jinja2's UndefinedError for `value`.
+// Returns jinja2's UndefinedError for `value`.
 absl::Status UndefinedError(const Value& value);
 
 }  // namespace castor::text::jinja

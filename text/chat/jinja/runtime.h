@@ -1,4 +1,5 @@
-// What filters, tests and methods ask of the interpreter that calls them.
+// The services that filters, tests and methods need of the interpreter that
+// calls them.
 #ifndef CASTOR_TEXT_CHAT_JINJA_RUNTIME_H_
 #define CASTOR_TEXT_CHAT_JINJA_RUNTIME_H_
 
@@ -20,11 +21,11 @@ class Runtime {
   virtual ~Runtime() = default;
 
   virtual Heap& heap() = 0;
-  // Calls a macro, a method or a function. FailedPrecondition: what
-  // raise_exception() was given; InvalidArgument: any other error.
+  // Calls a macro, a method or a function. FailedPrecondition: the message of a
+  // raise_exception(); InvalidArgument: any other error.
   virtual absl::StatusOr<Value> Call(const Value& callee,
                                      const Arguments& arguments) = 0;
-  // The time of day by `format`, as strftime writes it in the C locale.
+  // Returns the time of day by `format`, as strftime writes it in the C locale.
   virtual absl::StatusOr<std::string> TimeText(absl::string_view format) = 0;
 };
 

@@ -47,7 +47,8 @@ absl::StatusOr<Value> Attributed(Runtime& runtime, Value item,
   return item;
 }
 
-// What items are compared by: a text without its case, unless it counts.
+// Returns the key by which items are compared: a text without its case, unless
+// case counts.
 absl::StatusOr<Value> CaseKey(Runtime& runtime, const Value& value,
                               bool is_case_sensitive) {
   if (is_case_sensitive || !value.is_string()) return value;

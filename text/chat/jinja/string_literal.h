@@ -1,4 +1,4 @@
-// What stands between the quotes of a template's string.
+// The text between the quotes of a template's string.
 #ifndef CASTOR_TEXT_CHAT_JINJA_STRING_LITERAL_H_
 #define CASTOR_TEXT_CHAT_JINJA_STRING_LITERAL_H_
 
@@ -9,8 +9,9 @@
 
 namespace castor::text::jinja {
 
-// Python's escapes replaced; a backslash before any other character stays.
-// InvalidArgument: \N{...}, half a surrogate pair, an escape that is cut short.
+// Returns the text with Python's escapes replaced; a backslash before any other
+// character stays. InvalidArgument: \N{...}, half a surrogate pair, an escape
+// that is cut short.
 absl::StatusOr<std::string> UnescapeString(absl::string_view literal);
 
 }  // namespace castor::text::jinja

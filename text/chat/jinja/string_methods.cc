@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<absl::string_view>> SplitSpaces(
     if (text.empty()) break;
     CASTOR_RETURN_IF_ERROR(TakePart(heap));
     if (is_full()) {
-      // What is left keeps its spaces, but for those at its far end.
+      // The rest keeps its spaces, except those at its far end.
       parts.push_back(from_right ? text.substr(0, EndWithoutSpace(text))
                                  : text);
       break;
@@ -358,7 +358,8 @@ absl::StatusOr<Value> Partition(Runtime& runtime, Value self,
   return runtime.heap().NewTuple(list.sequence().items);
 }
 
-// Whether the text has a character, and all are such.
+// Returns true if the text has a character, and all its characters are of the
+// kind.
 template <bool (*kIs)(char32_t)>
 absl::StatusOr<Value> AllAre(Runtime& runtime, Value self,
                              const Arguments& arguments) {

@@ -18,18 +18,19 @@ namespace castor::text::jinja {
 // no `run`.
 absl::Span<const Callable> StringMethods();
 
-// The first place from `begin` on where `part` is in the text, or npos; in a
-// time that grows with the text alone, unlike that of string_view::find.
+// Returns the first place from `begin` on where `part` is in the text, or npos,
+// in a time that grows with the text alone, unlike that of string_view::find.
 size_t FindFrom(absl::string_view text, absl::string_view part, size_t begin);
-// text.replace(from, to, count), all if `count` is negative.
+// Returns text.replace(from, to, count); replaces all if `count` is negative.
 absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from,
                               absl::string_view to, int64_t count,
                               bool is_markup, Heap* heap);
 enum class Side : uint8_t { kLeft, kRight, kBoth };
-// text.strip(), of spaces, or of the characters that `characters` has.
+// Returns text.strip(), without spaces or without the characters that
+// `characters` has.
 absl::string_view Strip(absl::string_view text, Side side,
                         const String* characters);
-// text.splitlines().
+// Returns text.splitlines().
 absl::StatusOr<std::vector<absl::string_view>> SplitLines(
     absl::string_view text, bool keep_ends, Heap* heap);
 

@@ -58,14 +58,15 @@ struct Expression {
   std::vector<ExpressionPtr> items;
   std::vector<Comparison> comparisons;
   const Callable* callable = nullptr;
-  // These four are what a call, a filter or a test is given; the last two are
-  // Python's *args and **kwargs.
+  // These four are the arguments of a call, a filter or a test; the last two
+  // are Python's *args and **kwargs.
   std::vector<ExpressionPtr> arguments;
   std::vector<Keyword> keywords;
   ExpressionPtr more_arguments, more_keywords;
 };
 
-// What is assigned to: a name, a name's attribute (of a namespace), or several.
+// The target of an assignment: a name, a name's attribute (of a namespace), or
+// several names.
 struct Target {
   std::string name, attribute;
   std::vector<Target> several;

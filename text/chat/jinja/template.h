@@ -5,9 +5,9 @@
 // raise_exception(), strftime_now(), {% generation %}.
 //
 // docs/chat.md lists what is supported. A template with anything else is
-// refused by the name of what it has, and its line. Where a template reads what
-// is undefined, calls what cannot be called, or adds a number to a text, there
-// is an error where Python raises one.
+// refused, with the name of the unsupported part and its line. Where a template
+// reads an undefined value, calls a value that cannot be called, or adds a
+// number to a text, there is an error where Python raises one.
 //
 // Whatever a template does, it ends: heap.h bounds its time and memory, and the
 // tree's and the values' depth is bounded, too.
@@ -41,9 +41,9 @@ struct TextSpan {
 
 struct Rendered {
   std::string text;
-  // What each {% generation %} block wrote, in the order in which they ended.
-  // One that stands in a macro, or in a {% set %} block, is said to begin where
-  // the output ends at that moment, as by transformers' AssistantTracker.
+  // The text that each {% generation %} block wrote, in the order in which they
+  // ended. A block in a macro, or in a {% set %} block, counts as beginning
+  // where the output ends at that moment, as in transformers' AssistantTracker.
   std::vector<TextSpan> generated;
 };
 
@@ -56,8 +56,8 @@ class Template {
  public:
   static constexpr int64_t kMaxBytes = int64_t{256} << 10;
 
-  // InvalidArgument: what is no template, or is not supported, after
-  // "line N: ".
+  // Parses a template. InvalidArgument: the source is no template, or has
+  // something unsupported; says which after "line N: ".
   static absl::StatusOr<std::unique_ptr<const Template>> Parse(
       absl::string_view source);
   Template(const Template&) = delete;
@@ -71,7 +71,7 @@ class Template {
   absl::StatusOr<Rendered> Render(absl::Span<const Variable> variables,
                                   int64_t now_s) const;
 
-  // Whether it has a {% generation %} block.
+  // Returns true if it has a {% generation %} block.
   bool has_generation() const { return has_generation_; }
 
  private:

@@ -25,7 +25,8 @@ bool IsString(const Value& value) { return value.is_string(); }
 bool IsMapping(const Value& value) { return value.is(Kind::kDict); }
 bool IsEscaped(const Value& value) { return value.is_markup(); }
 bool IsCallable(const Value& value) { return value.is(Kind::kFunction); }
-// What has a length and can be indexed; an undefined value has both.
+// Returns true for a value that has a length and can be indexed; an undefined
+// value has both.
 bool IsSequence(const Value& value) {
   return value.is_undefined() || value.is_string() || value.is(Kind::kDict) ||
          value.is_indexed();

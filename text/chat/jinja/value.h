@@ -1,9 +1,10 @@
-// What a template computes with: the values of Python that jinja2 gives it.
+// The values that a template computes with: the values of Python that jinja2
+// gives it.
 //
-// A value is 16 bytes and is copied freely; what it points to belongs to a
-// Heap (heap.h), which must outlive it. Nothing that a template can do changes
-// a string, a sequence or a dictionary once it is made; namespaces alone
-// change.
+// A value is 16 bytes and is copied freely; the object that it points to
+// belongs to a Heap (heap.h), which must outlive it. Nothing that a template
+// can do changes a string, a sequence or a dictionary once it is made;
+// namespaces alone change.
 //
 //   kind          Python
 //   kUndefined    jinja2.Undefined, with what is missing
@@ -15,7 +16,7 @@
 //   kFunction     a macro, a function of the environment, a method of a value
 //   kLoop         the variable `loop`
 //
-// An int has 64 bits: what does not fit is refused, never rounded.
+// An int has 64 bits: a larger one is refused, never rounded.
 #ifndef CASTOR_TEXT_CHAT_JINJA_VALUE_H_
 #define CASTOR_TEXT_CHAT_JINJA_VALUE_H_
 
@@ -28,7 +29,7 @@
 
 namespace castor::text::jinja {
 
-// Which of Python's types a sequence is.
+// The type that a sequence has in Python.
 enum class SequenceType : uint8_t {
   kList,
   kTuple,
@@ -63,7 +64,7 @@ struct Missing;
 
 class Value {
  public:
-  // Undefined, and nothing is known of it.
+  // Makes an undefined value of which nothing is known.
   Value() : kind_(Kind::kUndefined), missing_(nullptr) {}
   explicit Value(const Missing* missing)
       : kind_(Kind::kUndefined), missing_(missing) {}
@@ -103,10 +104,10 @@ class Value {
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
-  // Whether it is a sequence of this type, or of one of the two.
+  // Returns true if it is a sequence of this type, or of one of the two.
   bool is(SequenceType type) const;
   bool is_list_or_tuple() const;
-  // Whether it is a sequence whose items have indices.
+  // Returns true if it is a sequence whose items have indices.
   bool is_indexed() const;
   bool is_undefined() const { return is(Kind::kUndefined); }
   bool is_none() const { return is(Kind::kNone); }
@@ -131,8 +132,8 @@ class Value {
   const Function& function() const { return *function_; }
   const Loop& loop() const { return *loop_; }
 
-  // Whether both are the same object (`is` of Python); scalars are if they are
-  // of one type and equal.
+  // Returns true if both are the same object (`is` of Python); scalars are if
+  // they are of one type and equal.
   bool IsSame(const Value& other) const;
 
  private:
@@ -184,7 +185,7 @@ struct Namespace {
   std::vector<std::pair<Value, Value>> items;
 };
 
-// What an undefined value stands for.
+// The reason why a value is undefined.
 struct Missing {
   enum class Why : uint8_t {
     kName,       // no variable `name`
@@ -201,7 +202,8 @@ struct Missing {
 struct Loop {
   const Sequence* items;
   int64_t index0;
-  // What loop.changed() was given before, and whether it was.
+  // The arguments of the last call of loop.changed(), and whether there was
+  // one.
   mutable std::vector<Value> last_changed;
   mutable bool has_changed = false;
 };

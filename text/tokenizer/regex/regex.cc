@@ -24,7 +24,7 @@ struct Free {
   }
 };
 
-// What PCRE2's interpreter may take for one match.
+// The most memory of PCRE2's interpreter for one match.
 constexpr uint32_t kMaxHeapKib = 256 * 1024;
 
 // The first try at a place has so many characters, and steps that are not
@@ -75,7 +75,8 @@ class Window {
     pcre2_set_match_limit(context_.get(), max_steps_);
   }
 
-  // False: there is not the memory for it, and nothing else may be called.
+  // Returns false if there is not the memory for it; then nothing else may be
+  // called.
   bool ok() const { return match_ != nullptr && context_ != nullptr; }
   size_t begin() const { return range()[0]; }
   size_t end() const { return range()[1]; }

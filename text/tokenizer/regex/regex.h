@@ -1,19 +1,19 @@
 // Regular expressions of tokenizers, written for Oniguruma in its Ruby syntax,
 // matched by PCRE2.
 //
-// What a pattern can tell apart is at most 255 *kinds* of characters ("a
-// letter", "a digit", "\n", ...). So a pattern is translated to one over bytes,
-// of which each stands for a kind (translate.h), and the text to those bytes: a
-// match takes as long for any script, and what is a letter is for our tables
-// to say (unicode/), not for the library's.
+// A pattern can tell apart at most 255 *kinds* of characters ("a letter", "a
+// digit", "\n", ...). So a pattern is translated to one over bytes, each of
+// which stands for a kind (translate.h), and the text to those bytes: a match
+// takes as long for any script, and our tables say what a letter is (unicode/),
+// not the library's.
 //
 // Cost: PCRE2 says neither how many steps a match took nor how many characters
 // it looked at, and both may grow with the square of the text's size, the steps
 // even exponentially. So a search goes on in windows: PCRE2 is given few
 // characters, few places to begin at and few steps; where it looks beyond the
 // window's end (a partial match), or runs out of steps, the same place is tried
-// again with more of them. What each of these tries may have taken at most is
-// taken from the text's allowance.
+// again with more of them. The most steps that each of these tries may have
+// taken are subtracted from the text's allowance.
 //
 // Threads: immutable; any number.
 #ifndef CASTOR_TEXT_TOKENIZER_REGEX_REGEX_H_
@@ -34,11 +34,11 @@ namespace castor::text {
 
 class Regex {
  public:
-  // InvalidArgument: the pattern is none, or has what is not supported, by
-  // name.
+  // Compiles a pattern. InvalidArgument: it is no pattern, or has an
+  // unsupported part, which is named.
   static absl::StatusOr<std::unique_ptr<const Regex>> Make(
       absl::string_view pattern);
-  // What matches `text` itself and nothing else.
+  // Makes an expression that matches `text` itself and nothing else.
   static absl::StatusOr<std::unique_ptr<const Regex>> MakeLiteral(
       absl::string_view text);
 

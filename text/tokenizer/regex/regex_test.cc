@@ -33,8 +33,8 @@ std::vector<std::string> Cut(const std::string& pattern,
   return parts;
 }
 
-// What Oniguruma does: pre_tokenizers.Split(Regex(pattern), "isolated") of
-// PyPI's tokenizers 0.23.3.
+// The expected parts are Oniguruma's: pre_tokenizers.Split(Regex(pattern),
+// "isolated") of PyPI's tokenizers 0.23.3.
 TEST(Regex, ReadsPatternsAsOnigurumaDoes) {
   using Parts = std::vector<std::string>;
   const struct {

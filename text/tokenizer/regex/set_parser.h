@@ -20,7 +20,7 @@ class PatternReader {
       : pattern_(std::move(pattern)) {}
 
   bool AtEnd() const { return place_ == pattern_.size(); }
-  // 0 behind the end.
+  // Returns the next character; 0 behind the end.
   char32_t Peek(size_t ahead = 0) const {
     return place_ + ahead < pattern_.size() ? pattern_[place_ + ahead] : 0;
   }
@@ -30,7 +30,7 @@ class PatternReader {
   bool Accept(absl::string_view text);
   size_t place() const { return place_; }
   void GoTo(size_t place) { place_ = place; }
-  // InvalidArgument: `what`, at the character read last.
+  // Returns InvalidArgument: `what`, at the character read last.
   absl::Status Error(absl::string_view what) const;
 
  private:
@@ -38,17 +38,18 @@ class PatternReader {
   size_t place_ = 0;
 };
 
-// The set of what an escape means, behind its backslash: \n, \., \x41, \p{L},
-// \s, ... None: it is another kind of escape, and nothing was read.
+// Reads the set of characters that an escape means, behind its backslash: \n,
+// \., \x41, \p{L}, \s, ... None: it is another kind of escape, and nothing was
+// read.
 absl::StatusOr<std::optional<CodePointSet>> ReadEscapedSet(
     PatternReader& reader, bool in_brackets);
 
-// [...], behind its first bracket.
+// Reads [...], behind its first bracket.
 absl::StatusOr<CodePointSet> ReadBrackets(PatternReader& reader,
                                           bool ignore_case);
 
-// `set` with the other cases of its letters, under (?i). InvalidArgument: it
-// has some, but not all, of what is not ASCII.
+// Returns `set` with the other cases of its letters, under (?i).
+// InvalidArgument: it has some, but not all, of the characters outside ASCII.
 absl::StatusOr<CodePointSet> WithBothCases(const PatternReader& reader,
                                            const CodePointSet& set);
 

@@ -1,12 +1,12 @@
-// A pattern of Oniguruma's as a pattern over bytes for PCRE2 (regex.h).
+// Translates a pattern of Oniguruma's to a pattern over bytes for PCRE2
+// (regex.h).
 //
 // Taken over: characters and their escapes, sets with ranges, negation, sets
 // inside sets and &&, \p{...}, \w \d \s \h and their negations, ".", "^", "$",
 // \b \B \A \z \Z, groups, look-around, atomic groups, quantifiers,
-// alternatives,
-// (?i) and (?m) for a group or to its end. Refused by name: references to
-// groups, names, conditions, POSIX brackets, \X, \R, \G, \K, and under (?i)
-// characters outside ASCII.
+// alternatives, (?i) and (?m) for a group or to its end. Refused by name:
+// references to groups, names, conditions, POSIX brackets, \X, \R, \G, \K, and
+// under (?i) characters outside ASCII.
 //
 // Where the two libraries read the same text otherwise, Oniguruma counts: "^"
 // and "$" are about lines, {,n} has a lower bound of 0, X{n,m}+ repeats X{n,m}
@@ -27,7 +27,8 @@ struct Translation {
   CodePointTable kinds;  // the byte that stands for a character
 };
 
-// InvalidArgument says what is wrong and at which character.
+// Translates a pattern. InvalidArgument says what is wrong and at which
+// character.
 absl::StatusOr<Translation> TranslateRegex(absl::string_view pattern);
 
 }  // namespace castor::text

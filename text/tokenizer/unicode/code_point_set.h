@@ -1,5 +1,4 @@
-// Sets of code points, and tables that say of each code point to which of 256
-// kinds it belongs.
+// Sets of code points, and tables that give each code point one of 256 kinds.
 #ifndef CASTOR_TEXT_TOKENIZER_UNICODE_CODE_POINT_SET_H_
 #define CASTOR_TEXT_TOKENIZER_UNICODE_CODE_POINT_SET_H_
 
@@ -32,7 +31,7 @@ class CodePointSet {
 
   bool Contains(char32_t code_point) const;
   bool empty() const { return ranges_.empty(); }
-  // In order; neither empty nor touching.
+  // The ranges in order; none is empty, and none touch.
   const std::vector<Range>& ranges() const { return ranges_; }
 
   CodePointSet Union(const CodePointSet& other) const;
@@ -46,7 +45,7 @@ class CodePointSet {
 // A number below 256 for each code point, in some tens of KB.
 class CodePointTable {
  public:
-  // values[c] is code point c's.
+  // Makes a table in which code point c has the number values[c].
   explicit CodePointTable(const std::vector<uint8_t>& values);
 
   uint8_t operator[](char32_t code_point) const {

@@ -82,7 +82,8 @@ size_t GraphemeEnd(absl::string_view text, size_t begin) {
     if (first == '\r' && end < text.size() && text[end] == '\n') ++end;
     return end;
   }
-  // Whether a pictograph and what extends it are all since it (rule GB11).
+  // True if there was a pictograph, and only extending characters have followed
+  // it (rule GB11).
   bool after_pictograph = last == kPictographic;
   while (end < text.size()) {
     size_t next_end = end;

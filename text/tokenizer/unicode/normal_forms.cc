@@ -20,7 +20,7 @@ constexpr char32_t kSBase = 0xac00, kLBase = 0x1100, kVBase = 0x1161,
 constexpr char32_t kLCount = 19, kVCount = 21, kTCount = 28;
 constexpr char32_t kSCount = kLCount * kVCount * kTCount;
 
-// Whether c is one of `count` from `base` on.
+// Returns true if c is one of `count` from `base` on.
 bool IsIn(char32_t c, char32_t base, char32_t count) {
   return c >= base && c - base < count;
 }
@@ -41,7 +41,7 @@ std::vector<Entry> EntriesOf(absl::Span<const uint32_t> numbers) {
   return entries;
 }
 
-// What all forms share.
+// The tables that all forms share.
 class Data {
  public:
   static const Data& Get() {
@@ -50,14 +50,14 @@ class Data {
   }
 
   uint8_t CombiningClass(char32_t c) const { return classes_[c]; }
-  // Whether c neither changes nor lets what is before it reach it: what stands
-  // on its two sides can be normalized apart.
+  // Returns true if c neither changes nor combines with text before it: the
+  // texts on its two sides can be normalized apart.
   bool IsInert(char32_t c, NormalForm form) const {
     return (inert_[c] >> static_cast<int>(form) & 1) != 0;
   }
   void AppendDecomposition(char32_t c, bool compatible,
                            std::u32string* text) const;
-  // What a and b compose to; 0: they do not.
+  // Returns the code point that a and b compose to; 0: they do not.
   char32_t Compose(char32_t a, char32_t b) const;
 
  private:

@@ -13,8 +13,9 @@ namespace castor::text {
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-// `text` must be valid UTF-8. What comes to more than `most_bytes` may be left
-// unfinished. Linear, but for n log n in a run of n combining marks.
+// Returns `text`, valid UTF-8, in a normal form. A result of more than
+// `most_bytes` may be left unfinished. Linear, but for n log n in a run of n
+// combining marks.
 std::string Normalize(NormalForm form, absl::string_view text,
                       size_t most_bytes);
 

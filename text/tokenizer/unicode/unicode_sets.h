@@ -13,7 +13,7 @@
 
 namespace castor::text {
 
-// What one code point is, each a bit of CodePointTraits.
+// The properties of one code point, each a bit of CodePointTraits.
 enum class Trait : uint8_t {
   kWhitespace = 1,      // Rust's char::is_whitespace, and \s of its regex crate
   kNumeric = 2,         // Rust's char::is_numeric
@@ -21,21 +21,21 @@ enum class Trait : uint8_t {
   kPunctuation = 8,     // BERT's and the pre-tokenizer Punctuation's
   kNonspacing = 16,     // a mark that BERT's normalizer strips
   kOther = 32,          // a control character that BERT's normalizer removes
-  kCombiningMark = 64,  // what the normalizer StripAccents removes
+  kCombiningMark = 64,  // removed by the normalizer StripAccents
 };
 
 bool Has(char32_t code_point, Trait trait);
 
-// The set that a regular expression means by \p{name}: a general category
-// ("L", "Nd", "Letter", ...), a script ("Han"), "Any". Case, spaces, hyphens
-// and underscores are left out of account. None: no such name is known here.
+// Returns the set that a regular expression means by \p{name}: a general
+// category ("L", "Nd", "Letter", ...), a script ("Han"), "Any". Case, spaces,
+// hyphens and underscores do not matter. None: no such name is known here.
 std::optional<CodePointSet> PropertySet(absl::string_view name);
 
 // \w and \s of regular expressions. \d is PropertySet("Nd").
 const CodePointSet& RegexWordSet();
 const CodePointSet& RegexSpaceSet();
 
-// Rust's char::to_lowercase, one or two code points, appended to *text.
+// Appends Rust's char::to_lowercase, one or two code points, to *text.
 void AppendLowercase(char32_t code_point, std::string* text);
 
 }  // namespace castor::text

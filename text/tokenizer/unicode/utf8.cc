@@ -6,8 +6,9 @@
 namespace castor::text {
 namespace {
 
-// What a code point's first byte says of it: how many bytes it has, 0 for none,
-// and between which values its second byte is (table 3-7 of Unicode 15).
+// The properties of a code point that its first byte tells: how many bytes it
+// has, 0 for none, and between which values its second byte is (table 3-7 of
+// Unicode 15).
 struct Lead {
   int length;
   uint8_t second_min, second_max;
@@ -26,8 +27,8 @@ Lead LeadOf(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// How many bytes at the head of `bytes`, which are not empty, belong together;
-// *is_valid tells whether they are a code point.
+// Returns how many bytes at the head of `bytes`, which are not empty, belong
+// together; *is_valid tells whether they are a code point.
 size_t HeadLength(absl::string_view bytes, bool* is_valid) {
   const Lead lead = LeadOf(static_cast<uint8_t>(bytes[0]));
   *is_valid = lead.length == 1;
@@ -45,7 +46,7 @@ size_t HeadLength(absl::string_view bytes, bool* is_valid) {
   return good;
 }
 
-// How many bytes at the head of `bytes` are valid.
+// Returns how many bytes at the head of `bytes` are valid.
 size_t ValidPrefix(absl::string_view bytes) {
   size_t i = 0;
   while (i < bytes.size()) {

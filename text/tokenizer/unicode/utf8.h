@@ -1,4 +1,4 @@
-// UTF-8: its code points one by one, and text that has none made to have some.
+// UTF-8: reads its code points one by one, and makes text valid that is not.
 //
 // A code point is a char32_t. Text inside the tokenizer is valid UTF-8: it is
 // made so once, where it comes in (AppendValidUtf8).
@@ -16,7 +16,7 @@ namespace castor::text {
 inline constexpr char32_t kNumCodePoints = 0x110000;
 inline constexpr char32_t kReplacementCharacter = 0xfffd;
 
-// Bytes of the code point that begins with `lead`, in valid UTF-8.
+// Returns the bytes of the code point that begins with `lead`, in valid UTF-8.
 inline int Utf8Length(char lead) {
   const auto byte = static_cast<uint8_t>(lead);
   if (byte < 0x80) return 1;
@@ -24,12 +24,12 @@ inline int Utf8Length(char lead) {
   return byte < 0xf0 ? 3 : 4;
 }
 
-// Whether `byte` begins no code point.
+// Returns true if `byte` begins no code point.
 inline bool IsUtf8Continuation(char byte) {
   return (static_cast<uint8_t>(byte) & 0xc0) == 0x80;
 }
 
-// The code point at `*place` of valid `text`; moves *place behind it.
+// Returns the code point at `*place` of valid `text`; moves *place behind it.
 inline char32_t NextCodePoint(absl::string_view text, size_t* place) {
   const char* at = text.data() + *place;
   const auto byte = [at](int i) { return static_cast<uint8_t>(at[i]); };
@@ -48,7 +48,8 @@ inline char32_t NextCodePoint(absl::string_view text, size_t* place) {
   }
 }
 
-// The place of the code point that ends before `place` > 0 of valid `text`.
+// Returns the place of the code point that ends before `place` > 0 of valid
+// `text`.
 inline size_t PreviousPlace(absl::string_view text, size_t place) {
   do {
     --place;
@@ -62,10 +63,10 @@ std::u32string CodePoints(absl::string_view valid_text);
 
 bool IsValidUtf8(absl::string_view text);
 
-// `bytes` with each longest part that begins a code point and does not end it,
-// and each other byte that is none, as one U+FFFD: what Python's
-// errors="replace" and Rust's from_utf8_lossy do (Unicode 15, section 3.9,
-// "U+FFFD Substitution of Maximal Subparts").
+// Appends `bytes`, in which each longest part that begins a code point and does
+// not end it, and each other byte that belongs to none, becomes one U+FFFD, as
+// Python's errors="replace" and Rust's from_utf8_lossy do (Unicode 15, section
+// 3.9, "U+FFFD Substitution of Maximal Subparts").
 void AppendValidUtf8(absl::string_view bytes, std::string* text);
 
 }  // namespace castor::text
