@@ -20,6 +20,7 @@ namespace castor {
 namespace {
 
 constexpr int kAttempts = 1000;
+constexpr char kCut[] = "was cut or written to by somebody else";
 
 // The path to which links lead: the file is replaced, not the link.
 std::string Target(const std::string& path) {
@@ -45,8 +46,9 @@ int MoveAside(const std::string& path, const std::string& target) {
   return EEXIST;
 }
 
-// `temporary` becomes `path`, and what a live process writes there moves aside.
-// Its writer finds it then (Place), which it would not by a second link.
+// Renames `temporary` to `path`, and moves the file that a live process writes
+// there aside. Its writer finds it then (Place), which it would not by a second
+// link.
 int TakeNameFromLive(const std::string& temporary, const std::string& path) {
   if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(),
                 RENAME_EXCHANGE) == 0) {
@@ -123,7 +125,7 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Create(
 AppendFile::~AppendFile() {
   if (fd_ < 0) return;
   window_.Unmap();
-  CutTo(size_);  // if that fails, what is left are zeros, which readers drop
+  CutTo(size_);  // if that fails, zeros are left, which readers drop
   close(fd_);
 }
 
@@ -140,10 +142,15 @@ absl::Status AppendFile::Check() const {
   if (info.st_nlink == 0) {
     return Failure("was removed, or replaced by another", 0);
   }
-  if (info.st_size != end_) {
-    return Failure("was cut or written to by somebody else", 0);
-  }
+  if (info.st_size != end_) return Failure(kCut, 0);
   return absl::OkStatus();
+}
+
+bool AppendFile::LostItsText() const {
+  if (size_ == 0) return false;
+  char last;
+  return pread(fd_, &last, 1, static_cast<off_t>(size_ - 1)) != 1 ||
+         last == '\0';
 }
 
 absl::StatusOr<std::string> AppendFile::Place() const {
@@ -159,7 +166,7 @@ absl::StatusOr<std::string> AppendFile::Place() const {
   return Failure("was removed, or replaced by another", 0);
 }
 
-// What others have made of the file stays as it is.
+// A file that others have changed stays as it is.
 void AppendFile::CutTo(int64_t size) {
   struct stat info;
   if (!regular_ || end_ == size || fstat(fd_, &info) != 0 ||
@@ -179,10 +186,11 @@ absl::Status AppendFile::MapNext() {
   } while (error == EINTR);
   if (error == 0) {
     end_ = size_ + MappedWindow::kBytes;
+    if (LostItsText()) return Failure(kCut, 0);
     error = window_.Map(fd_, size_);
   }
   if (error != 0) {
-    // Whatever of it was allocated.
+    // Gives back the part that was allocated.
     if (ftruncate(fd_, size_) == 0) end_ = size_;
     const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
     if (no_room || size_ > 0) return Failure("cannot grow", error);

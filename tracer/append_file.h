@@ -67,6 +67,10 @@ class AppendFile {
   absl::Status Copy(absl::string_view text);
   // Maps the next window of the file, with room on the disk.
   absl::Status MapNext();
+  // Returns true if zeros stand in place of the text, which holds none:
+  // somebody cut the file just before it grew, so that its length is as
+  // expected.
+  bool LostItsText() const;
   void CutTo(int64_t size);
 
   const std::string path_;

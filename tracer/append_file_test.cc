@@ -1,5 +1,6 @@
 #include "tracer/append_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,14 +9,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/test_files.h"
+
+namespace {
+
+// Called once, just before a file grows.
+std::function<void()> before_growth;
+
+}  // namespace
+
+// Takes the place of the C library's own function in this program.
+extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
+  if (before_growth) std::exchange(before_growth, nullptr)();
+  return fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
+}
 
 namespace castor {
 namespace {
@@ -98,8 +116,9 @@ TEST(AppendFile, IsCompleteWhenItsProcessIsKilled) {
     text.resize(text.find_last_not_of('\0') + 1);
     std::string expected;
     for (int i = 0; i <= last; ++i) expected += Line(i);
-    // All that was appended, then perhaps some bytes of one more, in whatever
-    // order they were copied, but without its end; or all of that line.
+    // The text has all lines that were appended, then perhaps some bytes of one
+    // more, in whatever order they were copied, but without its end; or all of
+    // that line.
     ASSERT_TRUE(text.substr(0, expected.size()) == expected);
     const std::string rest = text.substr(expected.size());
     EXPECT_TRUE(rest.find('\n') == std::string::npos || rest == Line(last + 1));
@@ -135,7 +154,7 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
       file->reset();
       // Nothing is there of the line that was too much.
       if (Contents(path).size() != i * line.size()) _exit(5);
-      // What is there stays when there is no room for another file.
+      // The file stays as it is when there is no room for another one.
       const rlimit less = {1 << 19, 3 << 20};
       if (setrlimit(RLIMIT_FSIZE, &less) != 0) _exit(6);
       if (AppendFile::Create(path).ok()) _exit(7);
@@ -178,9 +197,29 @@ TEST(AppendFile, OutlivesItsFileBeingCut) {
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr("was cut or written to by somebody else"));
       file->reset();
-      // What is left is whoever's that cut it.
+      // The file stays as the one who cut it left it.
       EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(path)), cut);
     }
+  }
+}
+
+// Growth would hide the cut: the file has the expected length again.
+TEST(AppendFile, NoticesACutJustBeforeItGrows) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  for (const int64_t cut : {int64_t{0}, MappedWindow::kBytes - 1}) {
+    auto file = AppendFile::Create(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    before_growth = [&] { std::filesystem::resize_file(path, cut); };
+    absl::Status status;
+    for (int i = 0; status.ok() && i < 1000; ++i) {
+      status = (*file)->Append(Line(i));
+    }
+    EXPECT_FALSE(before_growth);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("was cut or written to by somebody else"));
+    EXPECT_LT((*file)->size(), MappedWindow::kBytes);
   }
 }
 
@@ -191,6 +230,7 @@ TEST(AppendFile, OutlivesItsFileBeingCutAtAnyMoment) {
   for (int round = 0; round < 4; ++round) {
     auto file = AppendFile::Create(path);
     ASSERT_TRUE(file.ok()) << file.status();
+    std::atomic<bool> is_cut = false;
     std::thread other([&] {
       const auto size = [&] {
         return static_cast<int64_t>(std::filesystem::file_size(path));
@@ -199,10 +239,12 @@ TEST(AppendFile, OutlivesItsFileBeingCutAtAnyMoment) {
       }
       for (int i = 0; i < round; ++i) std::this_thread::yield();
       ASSERT_EQ(truncate(path.c_str(), 0), 0);
+      is_cut = true;
     });
     absl::Status status;
-    for (int i = 0; status.ok(); ++i) {
-      status = (*file)->Append(Line(i % 1000));
+    // A window holds some 420 lines.
+    for (int after = 0; status.ok() && after < 1000; after += is_cut ? 1 : 0) {
+      status = (*file)->Append(Line(after));
     }
     other.join();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
