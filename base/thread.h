@@ -23,6 +23,13 @@ namespace castor {
 absl::StatusOr<std::thread> StartThread(absl::string_view purpose,
                                         std::function<void()> body);
 
+// Does the same for work that may take its time: the system runs the thread
+// after others where they want the same processor (on Linux as SCHED_BATCH, so
+// that it takes none from a thread at once, and five steps of niceness below
+// the caller). Where the system refuses that, it is a thread like any other.
+absl::StatusOr<std::thread> StartBackgroundThread(absl::string_view purpose,
+                                                  std::function<void()> body);
+
 namespace internal {
 
 // The number of threads after which StartThread fails, set by tests. Below 0,

@@ -1,7 +1,12 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -17,6 +22,24 @@ TEST(StartThread, RunsItsBody) {
   ASSERT_TRUE(thread.ok()) << thread.status();
   thread->join();
   EXPECT_TRUE(ran);
+}
+
+TEST(StartBackgroundThread, GoesAfterOthers) {
+  const auto niceness = [] {
+    return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
+  };
+  constexpr int kMost = 19;  // of Linux
+  const int own = niceness();
+  int its = 0, policy = -1;
+  auto thread = StartBackgroundThread("a test", [&] {
+    its = niceness();
+    policy = sched_getscheduler(0);
+  });
+  ASSERT_TRUE(thread.ok()) << thread.status();
+  thread->join();
+  EXPECT_EQ(policy, SCHED_BATCH);
+  EXPECT_EQ(its, std::min(own + 5, kMost));
+  EXPECT_EQ(niceness(), own);
 }
 
 // No machine has the address space for this stack, whoever asks.
@@ -48,7 +71,7 @@ TEST(StartThread, FailsAfterAsManyAsATestAllows) {
     EXPECT_TRUE(absl::IsResourceExhausted(second.status())) << second.status();
     EXPECT_TRUE(absl::StrContains(second.status().message(), "ulimit -u"))
         << second.status();
-    // What its body held is let go.
+    // Everything that its body held is released.
     EXPECT_EQ(held.use_count(), 1);
   }
   auto third = StartThread("the third", [] {});

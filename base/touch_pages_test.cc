@@ -13,9 +13,9 @@ namespace {
 class Mapped {
  public:
   explicit Mapped(int64_t bytes) : bytes_(bytes) {
-    data_ = static_cast<unsigned char*>(
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    data_ =
+        static_cast<unsigned char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_NE(static_cast<void*>(data_), MAP_FAILED);
     madvise(data_, bytes, MADV_NOHUGEPAGE);
   }

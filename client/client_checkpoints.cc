@@ -132,9 +132,8 @@ absl::StatusOr<std::string> ClientCheckpoints::Open(bool changed,
         found->path, *metadata.config.optimizer.rule, *config_.optimizer.rule));
   }
   CASTOR_ASSIGN_OR_RETURN(
-      found_, CheckpointSource::Create(
-                  std::move(reader), run_.parameters(),
-                  static_cast<int>(config_.optimizer.rule->slots().size())));
+      found_, CheckpointSource::Create(std::move(reader), run_.parameters(),
+                                       run_.layout()));
   found->differences = DifferencesFrom(metadata);
   if (!changed && !found->differences.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -165,7 +164,7 @@ absl::StatusOr<ClientCheckpoints::Found> ClientCheckpoints::Find(
   const absl::StatusOr<std::string> identity = Open(changed, &found);
   absl::Status opened = identity.status();
   if (ranks_ != nullptr) {
-    // What rank 0 cannot open it says itself.
+    // If rank 0 cannot open it, rank 0 says so itself.
     std::string firsts = opened.ok() ? *identity : "";
     CASTOR_RETURN_IF_ERROR(BroadcastText(*ranks_, kFindKey, 0, &firsts));
     if (opened.ok() && *identity != firsts) {
@@ -193,7 +192,7 @@ absl::Status ClientCheckpoints::Take() {
   CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_state_));
   run_id_ = found_run_id_;
   loaded_step_ = found_state_.step;
-  // What was saved since is of later steps of another run.
+  // Checkpoints that were saved since are of later steps of another run.
   claimed_ = nullptr;
   return absl::OkStatus();
 }

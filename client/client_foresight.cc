@@ -17,7 +17,7 @@ absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
                                  const DeviceBudget& budget) {
   options.memory.device_bytes = kUnlimitedBytes;
   ClientRun run(std::move(options));
-  CASTOR_RETURN_IF_ERROR(run.Lay(parameters));
+  CASTOR_RETURN_IF_ERROR(run.Lay(parameters, /*here=*/false));
   const auto count = static_cast<int64_t>(run.layout_.parameters.size());
   std::vector<std::string> labels;
   StepScript script(&run.layout_, /*training=*/true);
@@ -73,7 +73,7 @@ absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
     foreseen.host_peak_bytes = cost.host_bytes;
     foreseen.h2d_bytes = cost.h2d_bytes;
     foreseen.d2h_bytes = cost.d2h_bytes;
-    // Which use it is that takes most shows where it does not fit any more.
+    // A budget in which the step just does not fit shows which use takes most.
     request.device_budget_bytes =
         std::max<int64_t>(0, foreseen.smallest_device_budget_bytes - 1);
     made = MakePlan(policy, request);

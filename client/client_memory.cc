@@ -1,4 +1,4 @@
-// What a client takes of the device's memory for itself, and gives back.
+// The memory of the device that a client takes for itself and gives back.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -134,9 +134,11 @@ absl::Status ClientRun::SetDeviceMemory(int64_t bytes) {
     CASTOR_RETURN_IF_ERROR(Told(moved));
   }
   memory.device_bytes = stats_.device_budget_bytes = bytes;
+  replanner_.ForgetAll();  // what was asked was asked for another budget
   programs_.ForEach([](ClientProgram& program) { program.plan = nullptr; });
   before_.plan = 0;
   reporter_.NotePause(WorkKind::kResizing, start_ns);
+  reporter_.NoteBudget(steps_, before, bytes);
   return absl::OkStatus();
 }
 

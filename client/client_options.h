@@ -1,4 +1,4 @@
-// What a client's run is opened with.
+// The options that a client's run is opened with.
 #ifndef CASTOR_CLIENT_CLIENT_OPTIONS_H_
 #define CASTOR_CLIENT_CLIENT_OPTIONS_H_
 
@@ -23,15 +23,17 @@ namespace castor {
 struct ClientParameter {
   std::string name;
   int64_t elements = 0;
+  // Empty: a vector.
+  std::vector<int64_t> shape = {};
   bool trainable = true;
   double weight_decay = 0;
-  double lr_factor = 1;  // what each step's rate is multiplied by for it
+  double lr_factor = 1;  // factor on each step's rate for it
 };
 
 struct ClientOptions {
   DType dtype = DType::kFloat32;  // of parameters and gradients
-  // In fp16: what the client multiplies its losses by (ClientRun::loss_scale),
-  // and what becomes of steps that overflow.
+  // In fp16: the factor by which the client multiplies its losses
+  // (ClientRun::loss_scale), and how the run goes on after steps that overflow.
   LossScaleOptions loss_scale = {};
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   uint64_t seed = 0;             // of roundings that the rule draws
@@ -39,13 +41,13 @@ struct ClientOptions {
   // A step with a gradient that is not finite is undone where there is
   // clipping; this has all updates wait for that without clipping too.
   bool undoes_not_finite = false;
-  // So many such steps in a row are an error of the last one's Step.
+  // After so many such steps in a row the last one's Step returns an error.
   int64_t max_skipped_steps = 1;
   int64_t micro_batches = 1;
-  // A parameter without a gradient in a step is updated as if it were zeros,
-  // instead of left alone.
+  // A parameter without a gradient in a step is updated as if its gradient were
+  // zeros, instead of left alone.
   bool zeros_for_missing_gradients = false;
-  // Whether updates wait for all gradients.
+  // Returns true if updates wait for all gradients.
   bool needs_norm() const {
     return gradient_clipping > 0 || undoes_not_finite ||
            dtype == DType::kFloat16;
@@ -64,15 +66,16 @@ struct ClientOptions {
     std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
         open;
     void* stream = nullptr;  // cudaStream_t
-    // Has what is queued on `later` start after what is queued on `earlier`.
+    // Makes work that is queued on `later` start after work that is queued on
+    // `earlier`.
     std::function<absl::Status(void* earlier, void* later)> order;
   };
   std::optional<Gpu> gpu = {};
   // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
   // is a rank's own number; micro batch i of rank r is the step's i N + r.
   RankOptions ranks = {};
-  // On several ranks: the same ones once more, over connections of their own.
-  // There they meet, beside what is being gathered.
+  // On several ranks: joins the same ranks once more, over connections of their
+  // own. They meet there while chunks are being gathered.
   std::function<absl::StatusOr<std::unique_ptr<RankGroup>>()> join_meetings;
   // No plan has addresses: claims lie in the arena, too.
   PlanningOptions planning = {.addresses = false};

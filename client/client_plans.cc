@@ -55,6 +55,11 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
                    " bytes) would be needed, or more for what comes after it"));
 }
 
+void ClientRun::NotePlanning(absl::FunctionRef<bool()> forget) {
+  const int64_t start_ns = device_->NowNs();
+  if (forget()) reporter_.NotePause(WorkKind::kPlanning, start_ns);
+}
+
 absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
   Refusal why;
   const int64_t start_ns = device_->NowNs();
@@ -83,6 +88,7 @@ void ClientRun::Trace(ClientProgram& program) {
   program.trace.global_norm = options_.needs_norm();
   program.host_bytes = host_reserved_bytes_;
   program.plan = nullptr;
+  NotePlanning([&] { return replanner_.Forget(program); });
   if (before.measured) {
     program.trace.measured = true;
     for (size_t t = 0; t < before.ops.size(); ++t) {
@@ -116,13 +122,13 @@ absl::Status ClientRun::Choose() {
   // An evaluation is planned around the states where they are now.
   if (!script_->training() || program.plan == nullptr) {
     if (!MakePlanOf(program).ok()) return Record();
-  } else if (program.watch.due()) {
+  } else {
     const int64_t start_ns = device_->NowNs();
-    CASTOR_RETURN_IF_ERROR(planner_.PlanAgain(program));
-    reporter_.NotePause(WorkKind::kPlanning, start_ns);
+    CASTOR_ASSIGN_OR_RETURN(const bool paused, replanner_.BeforeStep(program));
+    if (paused) reporter_.NotePause(WorkKind::kPlanning, start_ns);
   }
   if (shared()) {
-    // What is found out here has to be found out by all.
+    // All ranks have to learn whether the plan fits on each of them.
     RankReport report = {.call = RankCall::kChoose};
     report.fits = PlanFits(*program.plan);
     std::vector<RankReport> all;
@@ -171,15 +177,15 @@ absl::Status ClientRun::KeepScript(std::vector<bool> absent) {
     if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));
   }
   ClientProgram& kept = *program;
-  programs_.Keep(key_, std::move(program));
+  NotePlanning([&] { return programs_.Keep(key_, std::move(program)); });
   if (script_->training()) programs_.TookStep(kept.number);
   return absl::OkStatus();
 }
 
-// What the step that was followed to its end says of those after it. One with
+// Learns for later steps from one that was followed to its end. A step with
 // smaller inputs than the program's counts, too, while the program has not been
-// measured: whether a step of its own extents comes is not known. Afterwards
-// what it takes is no drift.
+// measured: a step of the program's own extents may never come. Afterwards a
+// smaller step's time is no drift.
 absl::Status ClientRun::LearnFromFollowed() {
   ClientProgram& program = *program_;
   CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
@@ -246,7 +252,7 @@ void ClientRun::AddUses(const ClientProgram& program,
   }
 }
 
-// Adds what the step at hand took, for which its work has to be over.
+// Adds the durations of the step at hand. Waits until its work is over.
 absl::Status ClientRun::Measure(ClientProgram& program) {
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   reporter_.TakeEvents([&](const WorkRecord& work) {
@@ -269,11 +275,12 @@ absl::Status ClientRun::TakeDurations(ClientProgram& program) {
   return Told(planner_.TakeMeasurements(program, bus));
 }
 
-// What a program did not foresee it would not foresee again, nor would others
-// that the step could follow: the next step is recorded.
+// A program that did not foresee the step would not foresee it the next time
+// either, nor would others that the step could follow: the next step is
+// recorded.
 void ClientRun::ForgetOutgrown() {
   if (!std::exchange(outgrown_, false)) return;
-  programs_.Forget(key_, script_->uses().front());
+  NotePlanning([&] { return programs_.Forget(key_, script_->uses().front()); });
 }
 
 }  // namespace castor

@@ -13,8 +13,8 @@ bool Covers(const ClientProgram& program, const ParameterUse& first) {
   return program.script.uses().front().Covers(first);
 }
 
-// Whether none of `extents` is more than `most` times as large as that of
-// `first`.
+// Returns true if none of `extents` is more than `most` times as large as that
+// of `first`.
 bool IsNear(const std::vector<int64_t>& extents,
             const std::vector<int64_t>& first, int64_t most) {
   return std::equal(extents.begin(), extents.end(), first.begin(), first.end(),
@@ -44,11 +44,16 @@ ClientProgram* ClientPrograms::Expected(const Key& key,
   return same != nullptr ? same : covering;
 }
 
-void ClientPrograms::Forget(const Key& key, const ParameterUse& first) {
+bool ClientPrograms::Forget(const Key& key, const ParameterUse& first) {
   const auto found = programs_.find(key);
-  if (found == programs_.end()) return;
-  std::erase_if(found->second,
-                [&](const auto& each) { return Covers(*each, first); });
+  if (found == programs_.end()) return false;
+  bool waited = false;
+  std::erase_if(found->second, [&](const auto& each) {
+    const bool forgotten = Covers(*each, first);
+    if (forgotten && replanner_->Forget(*each)) waited = true;
+    return forgotten;
+  });
+  return waited;
 }
 
 std::unique_ptr<ClientProgram> ClientPrograms::Take(const Key& key,
@@ -63,14 +68,16 @@ std::unique_ptr<ClientProgram> ClientPrograms::Take(const Key& key,
   return program;
 }
 
-void ClientPrograms::Keep(const Key& key,
+bool ClientPrograms::Keep(const Key& key,
                           std::unique_ptr<ClientProgram> program) {
   if (program->number == 0) program->number = ++kept_;
   auto& programs = programs_[key];
   programs.push_back(std::move(program));
-  if (programs.size() <= kMost) return;
+  if (programs.size() <= kMost) return false;
   after_.erase(programs.front()->number);
+  const bool waited = replanner_->Forget(*programs.front());
   programs.erase(programs.begin());
+  return waited;
 }
 
 void ClientPrograms::TookStep(int64_t number) {

@@ -1,6 +1,7 @@
-// Where the ranks of a client's run meet, and what they agree on there. What
-// has chunks gathered or gradients summed comes behind such a meeting, in the
-// same order on all ranks, and cannot fail on one of them alone.
+// The meetings of the ranks of a client's run, and what they agree on there.
+// Work that has chunks gathered or gradients summed comes behind such a
+// meeting, in the same order on all ranks, and cannot fail on one of them
+// alone.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,7 +18,7 @@
 namespace castor {
 namespace {
 
-// What rank `rank` could not do, by its report.
+// Returns the refusal of rank `rank`, from its report.
 ClientRun::Refused RefusedOn(size_t rank, const RankReport& report) {
   return {.use = absl::StrCat("rank ", rank, ": ", report.use),
           .peak_bytes = report.peak_bytes,
@@ -72,7 +73,8 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
 absl::Status ClientRun::MeetBetweenSteps(RankCall call,
                                          absl::string_view what) {
   const std::lock_guard lock(mutex_);
-  // What loading a checkpoint takes; ranks also tell each other what is in it.
+  // These calls load a checkpoint; with the last one ranks tell each other what
+  // is in it.
   const bool mends = spoiled_ && (call == RankCall::kFindCheckpoint ||
                                   call == RankCall::kTakeCheckpoint ||
                                   call == RankCall::kExchange);
@@ -237,7 +239,8 @@ absl::Status ClientRun::MeetToBegin(bool training) {
   }
   RankReport report = {
       .call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
-      .loose = followed_ == nullptr};
+      .loose = followed_ == nullptr,
+      .ready = replanner_.ready()};
   if (training) {
     const std::string rate =
         absl::StrCat("learning rate ", RateText(expected_rate()));
@@ -253,6 +256,9 @@ absl::Status ClientRun::MeetToBegin(bool training) {
     return failure_ = absl::OutOfRangeError(
                absl::StrCat("rank ", r, ": ", all[r].text));
   }
+  replanner_.set_all_ready(
+      std::all_of(all.begin(), all.end(),
+                  [](const RankReport& rank) { return rank.ready != 0; }));
   for (const RankReport& rank : all) {
     if (rank.loose != 0) return Told(Record());
   }

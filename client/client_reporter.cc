@@ -130,6 +130,16 @@ void ClientReporter::NotePause(WorkKind kind, int64_t start_ns) {
                     /*network=*/nullptr);
 }
 
+void ClientReporter::NoteBudget(int64_t step, int64_t from_bytes,
+                                int64_t to_bytes) {
+  if (observer_ == nullptr || from_bytes == to_bytes) return;
+  observer_->OnBudget({.time_ns = device_->NowNs(),
+                       .step = step,
+                       .from_bytes = from_bytes,
+                       .to_bytes = to_bytes,
+                       .asker = BudgetAsker::kProgram});
+}
+
 void ClientReporter::TakeEvents(
     absl::FunctionRef<void(const WorkRecord&)> each) {
   for (const TimelineEvent& event : timeline_.Take()) {

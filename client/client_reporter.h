@@ -1,6 +1,6 @@
-// What a client's run tells of itself: its observer (a trace, say) of steps,
-// operators and waits, whoever asks of the latest step, and a meter of how long
-// work took.
+// Reports on a client's run: it tells the observer (a trace, say) of steps,
+// operators and waits, gives a report of the latest step, and hands on events,
+// from which a meter takes how long work took.
 //
 // A use of parameters is an operator of the compute stream that no stream runs:
 // the client's thread stands for it. So are its waits for chunks.
@@ -28,53 +28,57 @@ namespace castor {
 
 class ClientReporter {
  public:
-  // The device's observer. It must outlive the device.
+  // The device's observer. This object must outlive the device.
   Timeline* timeline() { return &timeline_; }
-  // All outlive it; `ranks` is null on one rank.
+  // All outlive this object; `ranks` is null on one rank.
   void Open(const Device* device, const Arena* arena, const ChunkStore* store,
             Communicator* ranks);
 
-  // Null for none. No work is under way.
+  // Sets the observer; null for none. Called while no work is under way.
   void SetObserver(RunObserver* observer);
   bool observed() const { return observer_ != nullptr; }
 
   void BeginStep(uint16_t tag);
-  // The step follows a plan for `request`. `number` is 0 in an evaluation.
+  // Tells the observer that the step follows a plan for `request`. `number` is
+  // 0 in an evaluation.
   void TellPlan(int64_t number, const std::shared_ptr<const Plan>& plan,
                 const PlanRequest& request);
   void TellOperator(Moment moment);
-  // All that was going on is the step's: NaN for its loss, which the client
-  // has. `number` of the step; `warmup`: it followed no plan.
+  // Makes the step's report of everything since BeginStep. Its loss, which only
+  // the client has, is reported as NaN. `number` is the step's; `warmup`: it
+  // followed no plan.
   void EndStep(int64_t number, bool warmup);
-  // The last training step's. Some of its work may not be over yet.
+  // The last training step's report. Some of its work may not be over yet.
   const StepReport& report() const { return report_; }
 
-  // The client has its addresses.
+  // Called when the client has its addresses.
   void BeginUse();
-  // The device may hold more than it did before in this use.
+  // Called when the device may hold more than before in this use.
   void NotePeak();
   int64_t UseDurationNs() const { return device_->NowNs() - use_began_ns_; }
   void TellUse(Moment moment, int64_t duration_ns);
 
-  // The client's thread stood since `start_ns`. Behind `until`; `moment`: for
+  // The client's thread has waited for `until` since `start_ns`. `moment`: for
   // which operator of a plan, if that is known.
   void NoteWait(int64_t start_ns, const Fence& until,
                 std::optional<Moment> moment);
-  // For other ranks.
+  // The client's thread has waited for other ranks since `start_ns`.
   void NoteMeeting(int64_t start_ns);
-  // What the client's thread did itself since `start_ns`, a pause.
+  // The client's thread has been busy itself since `start_ns`, a pause.
   void NotePause(WorkKind kind, int64_t start_ns);
+  // The client has changed the budget after so many steps.
+  void NoteBudget(int64_t step, int64_t from_bytes, int64_t to_bytes);
 
-  // Takes the streams' events, and gives each work to `each`: what is left over
-  // of a step comes with the next one.
+  // Takes the streams' events, and gives each work to `each`. Events of a step
+  // that come late are given with the next one's.
   void TakeEvents(absl::FunctionRef<void(const WorkRecord&)> each);
   void TakeEvents() {
     TakeEvents([](const WorkRecord&) {});
   }
 
  private:
-  // The client's thread as work of the compute stream, which has no item for
-  // it: it stands behind those that are there.
+  // Returns a record of the client's thread as work of the compute stream,
+  // which has no item for it: it follows those that are there.
   WorkRecord UseWork(Moment moment, int64_t start_ns, int64_t end_ns) const;
 
   Timeline timeline_;
@@ -86,7 +90,7 @@ class ClientReporter {
 
   // The step at hand.
   uint16_t tag_ = 0;
-  int64_t stall_ns_ = 0;         // that the client's thread waited
+  int64_t stall_ns_ = 0;         // of waits of the client's thread
   int64_t network_wait_ns_ = 0;  // of it, for the network
   int64_t began_h2d_bytes_ = 0;  // until then
   int64_t began_d2h_bytes_ = 0;
@@ -94,7 +98,8 @@ class ClientReporter {
   int64_t use_began_ns_ = 0;
   ArenaStats use_peak_;  // when the device held most
 
-  // What crossed the network in collectives that are in no report yet.
+  // The bytes that crossed the network in collectives that are in no report
+  // yet.
   int64_t network_sent_bytes_ = 0;
   int64_t network_received_bytes_ = 0;
   StepReport report_;

@@ -4,16 +4,16 @@
 // it addresses, and keeps the budget.
 //
 // The operators run on the client's thread, between the calls, on memory that
-// it can address. So a call returns when what it promises is there, and work on
-// the streams beside (copies, sums, updates) goes on meanwhile.
+// it can address. So a call returns when its results are there, while work on
+// the other streams (copies, sums, updates) goes on.
 //
 // On a GPU (ClientOptions::gpu) the client queues its operators on a stream,
-// which is the device's compute stream: a call returns when what it promises is
-// queued there, before what the client queues next. Then the client's other
-// memory is the device's too: it is handed out here (Allocate), at the end of
-// the arena (client_heap.h), and what counts is the heap's extent.
+// which is the device's compute stream: a call returns when its work is queued
+// there, ahead of what the client queues next. Then the client's other memory
+// is the device's too: it is handed out here (Allocate), at the end of the
+// arena (client_heap.h), and the heap's extent counts as claimed.
 //
-// Two ways to go through a step (step_script.h has its words):
+// There are two ways to go through a step (step_script.h defines the words):
 //   recording   Before a use everything that it does not read leaves the
 //               device. Gradients wait in host memory until their micro batch
 //               is over. Whatever comes, it comes with the least memory.
@@ -21,18 +21,18 @@
 //               before, and the plan that was made of it is carried out.
 // A step begins to follow a script that begins with the same use, or announces
 // inputs of the same kind that are nowhere smaller (ClientPrograms::Expected).
-// It goes over to recording where it differs, or
-// where it needs memory that payloads have which the use at hand does not read,
-// unless gradients of the micro batch have taken their places already: then the
-// call is Aborted, Abort undoes the step, and the client may run it again,
-// which records it. Both ways give the same bits.
+// It goes over to recording where it differs, or where it needs memory that is
+// taken by payloads which the use at hand does not read, unless gradients of
+// the micro batch have taken their places already: then the call is Aborted,
+// Abort undoes the step, and the client may run it again, which records it.
+// Both ways give the same bits.
 //
 // On several ranks all of them make the same calls with the same parameters, in
 // the same order, on micro batches of their own; Claim and Release are each
 // one's own. They meet in Begin, in every use, and at the end of each backward
-// and of each step, so that what one finds out (it has to record, does not fit,
-// gives the step up) all do as one. So a failure of one rank's step is that of
-// all ranks' step: each has to Abort it. Labels may differ.
+// and of each step, so that all act as one on what one of them finds out (it
+// has to record, does not fit, gives the step up). So a failure of one rank's
+// step is that of all ranks' step: each has to Abort it. Labels may differ.
 //
 // Threads: one at a time, but for Claim, Release, Allocate, Free and UseOn,
 // which may come from any.
@@ -77,6 +77,7 @@
 #include "run/model/model_state.h"
 #include "run/optim/chunk_optimizer.h"
 #include "run/optim/skip_rule.h"
+#include "run/program/replanner.h"
 #include "run/program/step_planner.h"
 #include "run/report/step_meter.h"
 #include "run/run_observer.h"
@@ -96,14 +97,14 @@ class ClientRun final : public ObservedRun {
     int64_t peak_bytes = 0;      // claimed
     int64_t resident_bytes = 0;  // chunks and what is always there
     int64_t smallest_device_budget_bytes = 0;
-    // Whether that budget is known to do. The step was not seen to its end
-    // otherwise, and it may take more.
+    // True if that budget is known to do. If false, the step was not seen to
+    // its end, and it may take more.
     bool exact = false;
   };
 
-  // InvalidArgument: no parameters, a host budget that does not hold them
-  // and their states. ResourceExhausted: a device budget that holds nothing
-  // (`refused`, which may be null, has the numbers).
+  // Opens a run. InvalidArgument: there are no parameters, or the host budget
+  // does not hold them and their states. ResourceExhausted: the device budget
+  // holds nothing (`refused`, which may be null, has the numbers).
   static absl::StatusOr<std::unique_ptr<ClientRun>> Create(
       const std::vector<ClientParameter>& parameters, ClientOptions options,
       Refused* refused = nullptr);
@@ -111,63 +112,66 @@ class ClientRun final : public ObservedRun {
   ClientRun(const ClientRun&) = delete;
   ClientRun& operator=(const ClientRun&) = delete;
 
-  // Between steps, before the first and later. `values` [elements]; the
-  // optimizer's states stay, at first 0. All ranks call it together with the
-  // same `root`, whose values count: others may have null.
+  // Gives a parameter its values, between steps, before the first and later.
+  // `values` [elements]; the optimizer's states stay, at first 0. All ranks
+  // call it together with the same `root`, whose values count: others may have
+  // null.
   absl::Status SetValues(ParamId parameter, const float* values, int root = 0);
-  // Between steps: the masters of a trainable parameter, the values of a frozen
-  // one, in `out` [elements]. All ranks call it together.
+  // Between steps: writes the masters of a trainable parameter, the values of a
+  // frozen one, to `out` [elements]. All ranks call it together.
   absl::Status GetValues(ParamId parameter, float* out);
 
-  // What checkpoints hold (client_checkpoints.h); both are called between
-  // steps, by all ranks together. Save drains, and says in `metadata` how far
-  // the run has come. Errors are SaveCheckpoint's.
+  // Save writes and Restore takes what checkpoints hold (client_checkpoints.h);
+  // both are called between steps, by all ranks together. Save drains, and says
+  // in `metadata` how far the run has come. Errors are SaveCheckpoint's.
   absl::Status Save(const std::string& path, CheckpointMetadata metadata);
   // Takes all values and states from `source`, and goes on after state.step. A
   // failure of `source`, of any rank's, ends the run.
   absl::Status Restore(ParameterSource& source, const TrainerState& state);
 
-  // Between steps, before something that all ranks do together about the same:
-  // FailedPrecondition on all ranks where one of them does something else, or
-  // it is within a step. `what` is named then.
+  // Meets the other ranks between steps, before all do the same `call` about
+  // the same `what`. FailedPrecondition, on all ranks: one of them does
+  // something else, or is within a step. The message names `what`.
   absl::Status MeetBetweenSteps(RankCall call, absl::string_view what);
-  // Between steps: what every rank has handed in, on all ranks.
+  // Between steps: returns every rank's `mine`, on all ranks.
   absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view what,
                                                     std::string mine);
 
-  // Equal names have equal labels.
+  // Returns the label of a name; equal names have equal labels.
   LabelId Label(absl::string_view name);
 
-  // OutOfRange: an update wrote a value that is not finite, as it does for a
-  // gradient that is not in a step without clipping. Values can be read then,
-  // and a checkpoint taken, which makes the run good. It is told one or two
-  // steps later, of updates on a GPU not at all.
+  // Begins a step. OutOfRange: an update wrote a value that is not finite,
+  // which happens in a step without clipping when a gradient is not finite.
+  // Values can be read then, and loading a checkpoint mends the run. The error
+  // comes one or two steps later, and not at all for updates on a GPU.
   absl::Status Begin(bool training);
   // Ends the use at hand and begins another, of `parameters` (in any order,
   // each once). `addresses` [parameters]: where they lie until it ends,
   // contiguous, in the run's type.
   absl::Status Use(LabelId label, Phase phase,
                    absl::Span<const ParamId> parameters, void** addresses);
-  // A use of no parameters, which says what follows: of which kind its inputs
-  // are, by `label`, and how large they are, by their `extents`, of which every
-  // use with this label has as many. InvalidArgument: it has not. (The first
-  // use of a step should be one: a step can follow one whose inputs were of the
-  // same kind and at least as large.)
+  // Begins a use of no parameters, which says what inputs follow: of which kind
+  // they are, by `label`, and how large they are, by their `extents`. Every use
+  // with this label has as many of these; InvalidArgument: it has not. (The
+  // first use of a step should be one: a step can follow one whose inputs were
+  // of the same kind and at least as large.)
   absl::Status Announce(LabelId label, Phase phase,
                         absl::Span<const int64_t> extents);
-  // What there is of the parameter's gradient, in the run's type. True: it was
-  // copied, and what comes later is handed in by itself. False: the client adds
-  // what comes later to it. With `last`, the backward is over, and it is always
-  // copied. Once it was copied, the parameter is not at its address any more.
+  // Hands in the parameter's gradient as far as it is there, in the run's type.
+  // True: it was copied, and what comes later is handed in by itself. False:
+  // the client adds what comes later to it. With `last`, the backward is over,
+  // and it is always copied. Once it was copied, the parameter is not at its
+  // address any more.
   absl::StatusOr<bool> HandInGradient(ParamId parameter, const void* gradient,
                                       bool last);
-  // A gradient that was not handed in is zeros in the micro batch's sum.
+  // Ends the backward of a micro batch. A gradient that was not handed in is
+  // zeros in the micro batch's sum.
   absl::Status EndBackward();
-  // The update, after all micro batches. A parameter whose gradient no rank has
-  // handed in during the step is left alone (MissingGradients). Absent: the
-  // options' rate. OutOfRange: a gradient was not finite, and max_skipped_steps
-  // in a row were so. The step is over, parameters and states are what they
-  // were when it began, and another step may follow.
+  // Updates the parameters, after all micro batches. A parameter whose gradient
+  // no rank has handed in during the step is left alone (MissingGradients).
+  // `learning_rate` absent: the options' rate. OutOfRange: a gradient was not
+  // finite, in max_skipped_steps steps in a row. The step is over, parameters
+  // and states are what they were when it began, and another step may follow.
   absl::Status Step(std::optional<double> learning_rate = {});
   absl::Status EndEvaluation();
   // Puts parameters and states back to where the step at hand began, after
@@ -175,29 +179,31 @@ class ClientRun final : public ObservedRun {
   // of the step had begun.
   absl::Status Abort();
 
-  // ResourceExhausted: see refused(); nothing has changed.
+  // Claims `bytes` of the device's memory for the client. ResourceExhausted:
+  // see refused(); nothing has changed.
   absl::Status Claim(int64_t bytes);
   void Release(int64_t bytes);
 
   // Makes `bytes` the budget of the device's memory, between steps. Later steps
-  // are planned for it, what no longer fits goes home, and the device's memory
-  // becomes as large. Results do not depend on it. All ranks call it together
-  // with the same bytes. ResourceExhausted: what is claimed, and the kinds of
-  // steps so far, take more (see refused()), or the machine has not as much.
-  // Unimplemented: the device has the memory that it was opened with, or the
-  // client has blocks at its end. The run is as it was then, and goes on.
+  // are planned for it, chunks that no longer fit go home to the host, and the
+  // device's memory becomes as large. Results do not depend on it. All ranks
+  // call it together with the same bytes. ResourceExhausted: the claimed bytes
+  // and the kinds of steps so far take more (see refused()), or the machine has
+  // less. Unimplemented: the device has the memory that it was opened with, or
+  // the client has blocks at its end. The run is as it was then, and goes on.
   absl::Status SetDeviceMemory(int64_t bytes);
 
-  // On a GPU these stand for Claim and Release. Memory for work that the client
-  // queues after the call on `stream`, the run's or another one: `bytes`
-  // rounded up to kBlockAlignment, and aligned to it. No bytes: null. Errors
-  // are those of Claim; Aborted: see HandInGradient.
+  // On a GPU these replace Claim and Release. Allocate returns memory for work
+  // that the client queues after the call on `stream`, the run's or another
+  // one: `bytes` rounded up to kBlockAlignment, and aligned to it; null for 0
+  // bytes. Errors are those of Claim; Aborted: see HandInGradient.
   absl::StatusOr<void*> Allocate(int64_t bytes, void* stream);
-  // Work on the block may be queued still, on streams that the run knows of:
-  // the one that it was allocated for, and those of UseOn.
+  // Frees a block. Work on it may still be under way on streams that the run
+  // knows of: the one that it was allocated for, and those of UseOn.
   void Free(void* address);
   void UseOn(void* address, void* stream);
-  // Whether the address is of a block that Allocate gave and Free did not take.
+  // Returns true if the address is of a block that Allocate gave and Free has
+  // not taken.
   bool IsBlock(void* address);
   bool HasBlocks() const {
     const std::lock_guard lock(mutex_);
@@ -211,8 +217,8 @@ class ClientRun final : public ObservedRun {
   }
 
   DType dtype() const { return options_.dtype; }
-  // The client multiplies the losses of the step at hand by it, or of the next
-  // one, and the update divides by it; 1 but in fp16.
+  // The factor by which the client multiplies the losses of the step at hand,
+  // or of the next one; the update divides by it. 1 except in fp16.
   double loss_scale() const { return skips_->loss_scale(); }
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }  // those that were undone, too
@@ -221,8 +227,8 @@ class ClientRun final : public ObservedRun {
   double expected_rate() const {
     return expected_rate_.value_or(learning_rate());
   }
-  // The next step is updated with this rate, as far as the client knows before
-  // it begins. What Step is given counts.
+  // The client expects, before it begins the next step, to update it with this
+  // rate. The rate that Step is given counts.
   void ExpectLearningRate(double rate) { expected_rate_ = rate; }
   // How many updates ran before the norm was known. Call Drain first.
   SpeculationCounts speculation() const { return optimizer_->speculation(); }
@@ -233,6 +239,12 @@ class ClientRun final : public ObservedRun {
   const Parameters& parameters() const { return parameters_; }
   // Waits for all work; its failure, if any.
   absl::Status Drain();
+  // For tests: waits until the planning that goes on beside the steps is over.
+  // A later step follows the new plan.
+  void AwaitPlanning() {
+    const std::lock_guard lock(mutex_);
+    replanner_.Await();
+  }
 
   // The observer is told of steps that follow a script, and of the streams'
   // work, as client_reporter.h says. Between steps.
@@ -248,14 +260,14 @@ class ClientRun final : public ObservedRun {
     int64_t recorded_steps = 0;  // wholly or in part
     int64_t followed_steps = 0;
     int64_t plans = 0;  // made
-    // The latest training step that followed a plan was foreseen to take this;
-    // 0 before the first.
+    // The time that the latest training step that followed a plan was foreseen
+    // to take; 0 before the first.
     int64_t predicted_step_ns = 0;
     int64_t device_peak_bytes = 0;  // since the budget was last changed
     int64_t host_peak_bytes = 0;
     int64_t h2d_bytes = 0;
     int64_t d2h_bytes = 0;
-    // The least that the scripts seen so far take; 0 before the first.
+    // The smallest budget for the scripts seen so far; 0 before the first.
     int64_t smallest_device_budget_bytes = 0;
     int64_t device_budget_bytes = 0;
     int64_t claimed_bytes = 0;  // now
@@ -270,10 +282,11 @@ class ClientRun final : public ObservedRun {
   explicit ClientRun(ClientOptions options)
       : options_(std::move(options)),
         planner_(&options_.planning, BusOf(options_.bus_bytes_per_s)) {}
-  // Sizes and places, and whether budgets do for what is always there.
-  absl::Status Lay(const std::vector<ClientParameter>& parameters);
+  // Finds sizes and places, and checks that the budgets suffice for what is
+  // always there, and for a run `here` that this machine's memory does, too.
+  absl::Status Lay(const std::vector<ClientParameter>& parameters, bool here);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
-  // This rank's part of the values, in its place in `out`.
+  // Reads this rank's part of the values, to its place in `out`.
   absl::Status ReadShard(ParamId parameter, float* out);
   bool in_step() const { return script_.has_value(); }
   bool following() const { return program_ != nullptr; }
@@ -284,21 +297,23 @@ class ClientRun final : public ObservedRun {
     return stream_.has_value() ? stream_->extent_bytes()
                                : arena_->claimed_bytes();
   }
-  absl::Status CheckFilled() const;  // whether all chunks have values
+  absl::Status CheckFilled() const;  // all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
   WorkTag Tag(WorkKind kind, ChunkId chunk) const;
-  // Waits; a failure is the run's.
+  // Waits; a failure becomes the run's.
   absl::Status Await(const Fence& fence);
-  // `take` takes that much more of the device's memory for the client. If it
-  // cannot, it is called once more, with as much room as there can be.
+  // Calls `take`, which takes that much more of the device's memory for the
+  // client. If it cannot, makes as much room as there can be, and calls it once
+  // more.
   absl::Status TakeMemory(int64_t more_bytes,
                           absl::FunctionRef<absl::Status()> take);
 
-  // The least budget for what is claimed and all programs, whose plans are
-  // exact; without any, for what is always there.
+  // Returns the least budget for the claimed bytes and all programs, which is
+  // exact, since they have plans; without any program, the least for what is
+  // always there.
   int64_t LeastDeviceMemory();
 
-  // Those of ClientStream; without one they do nothing.
+  // As in ClientStream; without one they do nothing.
   Fence Mark() { return stream_.has_value() ? stream_->Mark() : Fence(); }
   Fence LeaveUse() {
     return stream_.has_value() ? stream_->LeaveUse() : Fence();
@@ -310,8 +325,8 @@ class ClientRun final : public ObservedRun {
   }
 
   // Plans.
-  // Makes the program's trace of its script, with what was measured so far; the
-  // plan is to be made then.
+  // Makes the program's trace of its script, with the durations measured so
+  // far; its plan has to be made anew then.
   void Trace(ClientProgram& program);
   absl::Status MakePlanOf(ClientProgram& program);
   absl::Status Choose();
@@ -320,27 +335,30 @@ class ClientRun final : public ObservedRun {
   absl::Status LearnFromFollowed();
   absl::Status Measure(ClientProgram& program);
   absl::Status TakeDurations(ClientProgram& program);
-  // Tells the program's watch of the step before, of which all durations are
-  // known, and keeps those of the step at hand.
+  // Tells the program's watch of the step before, whose durations are all known
+  // by now, and keeps those of the step at hand.
   void Watch(ClientProgram& program);
   void AddUses(const ClientProgram& program, DurationMeter* durations) const;
   // The moment at which the program that is followed updates the chunk.
   Moment UpdateOf(ChunkId chunk) const;
   void ForgetOutgrown();
+  // Calls `forget`, and notes a pause if that returns true: it has waited for
+  // the thread that plans.
+  void NotePlanning(absl::FunctionRef<bool()> forget);
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
   // Uses.
   absl::Status CheckUse(absl::Span<const ParamId> parameters) const;
   absl::Status BeginUse(ParameterUse use);
-  // The use at hand waits.
+  // Waits for `fence` on behalf of the use at hand.
   absl::Status AwaitForUse(const Fence& fence);
-  // Its moment in the script that is followed.
+  // The moment of the use at hand in the script that is followed.
   Moment MomentOfUse() const {
     return program_->script.MomentOf(
         static_cast<int64_t>(script_->uses().size()) - 1);
   }
-  // The use at hand has ended, if there is one: what the run does from now on
-  // takes none of its time.
+  // Notes that the use at hand has ended, if there is one: the time that the
+  // run takes from now on does not count as the use's.
   void NoteUseEnd();
   absl::Status EndUse();
   absl::Status BeginEnd();
@@ -354,9 +372,9 @@ class ClientRun final : public ObservedRun {
   // Drains, and leaves no chunk on the device: their values are about to
   // change.
   absl::Status EvictAll();
-  // Those for which the host has room.
+  // Moves those for which the host has room.
   absl::Status MoveStatesToHost();
-  // Keeps what this rank's step failed with.
+  // Keeps the error with which this rank's step failed.
   absl::Status Noted(absl::Status status);
 
   // Gradients. A null one is zeros.
@@ -368,15 +386,15 @@ class ClientRun final : public ObservedRun {
 
   absl::Status Update(std::optional<double> learning_rate);
   int64_t NextUpdate() const { return steps_ - skipped_steps_ + 1; }
-  // What became of the step's gradients, where updates wait for that.
+  // Settles what became of the step's gradients, where updates wait for that.
   absl::Status SettleOutcome();
-  // Why nothing can be trained any more; "" if that is not so.
+  // Returns why nothing can be trained any more; "" if training can go on.
   std::string FindSpoiled();
   absl::Status ActAtEnd(Moment end);
   absl::Status Restore(ChunkId chunk);
   absl::Status Undo();
 
-  // Ranks (client_ranks.cc). On one rank each does nothing, and is OK.
+  // Ranks (client_ranks.cc). On one rank each does nothing and returns OK.
   bool shared() const { return managed_.ranks() != nullptr; }
   ClientRoom room() const { return ClientRoom(layout_, *arena_, *store_); }
   bool PlanFits(const Plan& plan) const;
@@ -390,26 +408,27 @@ class ClientRun final : public ObservedRun {
   absl::Status MeetAtUse(ParameterUse* use);
   // Meets about the step's first use, or an announcement. Ranks whose inputs
   // are of one kind follow a program for the largest of them: `use` gets the
-  // highest extents of all. If they are not, each rank's are in the program's
-  // key.
+  // highest extents of all. If the kinds differ, `use` loses its extents, and
+  // the program's key has each rank's.
   absl::Status AgreeOnExtents(const RankReport& report, ParameterUse* use);
   absl::Status MeetToNarrow(const std::vector<ParamId>& parameters);
-  // Before what the plan does at moments [begin, end).
+  // Meets before the plan's actions at moments [begin, end).
   absl::Status MeetAtEnd(RankCall call, int64_t what, int64_t begin,
                          int64_t end);
   absl::Status MeetToBegin(bool training);
   absl::Status MeetToAbort();
-  // What the others are told of it.
+  // Writes into `report` what the others are told of the failure.
   void AddFailure(const absl::Status& why, RankReport* report) const;
-  // Each rank's part of `out` becomes that of all.
+  // Gives each rank's part of `out` to all ranks.
   absl::Status ShareValues(ParamId parameter, float* out);
-  // Tells the others of this rank's failure, which they would wait for.
+  // Tells the others, who would wait for this rank, of its failure.
   absl::Status Told(absl::Status status);
-  // The uses' peaks and durations and the step's time become the highest of all
-  // ranks'. Whether all ranks' gradients are final at the same uses.
+  // Makes the uses' peaks and durations and the step's time the highest of all
+  // ranks'. Returns whether all ranks' gradients are final at the same uses.
   absl::StatusOr<bool> AgreeOnScript();
   // Finds the parameters without a gradient on any rank in the step at hand,
-  // which is recorded: ClientProgram::absent. Empty where those count as zeros.
+  // which is recorded: ClientProgram::absent. Returns an empty list where their
+  // gradients count as zeros.
   absl::StatusOr<std::vector<bool>> AgreeOnAbsent();
 
   ClientOptions options_;
@@ -417,13 +436,14 @@ class ClientRun final : public ObservedRun {
   Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
   int64_t host_reserved_bytes_ = 0;
   StepPlanner planner_;
-  ThreadPool pool_{1};       // of conversions on the client's thread
-  ClientReporter reporter_;  // its timeline observes the device
+  Replanner replanner_{&planner_};  // of training steps
+  ThreadPool pool_{1};              // of conversions on the client's thread
+  ClientReporter reporter_;         // its timeline observes the device
   ManagedMemory managed_;
   // Null on one rank. It ends before the ranks' communicator, whose end waits
   // for ranks that may be waiting here.
   std::unique_ptr<RankGroup> meetings_;
-  // These are its; null until it is opened.
+  // Parts of managed_; null until it is opened.
   Device* device_ = nullptr;
   HostMemory* host_ = nullptr;
   Arena* arena_ = nullptr;
@@ -431,27 +451,28 @@ class ClientRun final : public ObservedRun {
   ChunkOptimizer* optimizer_ = nullptr;
   std::unique_ptr<PlanExecutor> executor_;
 
-  // Guards all that follows, and what is above.
+  // Guards all members, those above too.
   mutable std::mutex mutex_;
   std::optional<ClientStream> stream_;  // on which the client queues, or none
-  // All that was queued when each of the last two steps ended.
+  // Fences behind all work that was queued when each of the last two steps
+  // ended.
   Fence step_end_, step_end_before_;
   std::map<std::string, LabelId> labels_;
   std::vector<std::string> label_names_;  // [LabelId]
   std::map<LabelId, size_t> extents_of_;  // how many a label's uses have
   LabelId end_label_;
   std::vector<bool> filled_;  // [ChunkId]: it has values
-  ClientPrograms programs_;
+  ClientPrograms programs_{&replanner_};
 
   // The step at hand.
-  std::optional<StepScript> script_;  // what was done in it so far
+  std::optional<StepScript> script_;  // its uses so far
   ClientProgram* program_ = nullptr;  // which it follows, or null
-  bool chosen_ = false;               // whether to follow is decided
+  bool chosen_ = false;               // it is decided whether to follow
   bool use_open_ = false;
   bool reading_ = false;     // the client has addresses
   bool updating_ = false;    // updates have begun
   ClientPrograms::Key key_;  // of its program
-  // Its program is one that it followed until it could not any more.
+  // True if the step followed its program until it could not any more.
   bool outgrown_ = false;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end
@@ -462,7 +483,7 @@ class ClientRun final : public ObservedRun {
   // Updates of the step at hand run ahead of the norm, where its plan has some.
   bool speculates_ = false;
   // The rate that its updates were begun with, and whether the client gave
-  // another one in the end, as it may do again.
+  // another one in the end, which it may do again in later steps.
   std::optional<double> expected_rate_;
   double begun_rate_ = 0;
   bool gave_other_rate_ = false;
@@ -486,8 +507,8 @@ class ClientRun final : public ObservedRun {
   std::optional<SkipRule> skips_;
   absl::Status failure_;  // of the run, for good unless it is spoiled
   bool spoiled_ = false;  // a checkpoint makes it good
-  // On several ranks: all of them know that the step at hand is given up. What
-  // this one's latest failed call said of it.
+  // On several ranks: true if all of them know that the step at hand is given
+  // up; and the error of this rank's latest failed call in it.
   bool given_up_ = false;
   absl::Status step_failure_;
   Refused refused_;

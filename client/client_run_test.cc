@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "base/sanitizers.h"
 #include "base/status_macros.h"
 #include "client/testing/test_client.h"
@@ -219,6 +220,7 @@ TEST(ClientRun, FollowsStepsWhoseInputsWereAtLeastAsLarge) {
 // what they took.
 TEST(ClientRun, PlansAgainWhenStepsDrift) {
   Ways ways;
+  ways.planning.beside = false;
   ways.planning.watch = {
       .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
   std::vector<int64_t> told;
@@ -238,10 +240,11 @@ TEST(ClientRun, PlansAgainWhenStepsDrift) {
   EXPECT_EQ(asked, 1);
 }
 
-// What the device's stream did between its own works is the client's, and no
+// The time between the device's own works on its stream is the client's, and no
 // part of how long these take.
 TEST(ClientRun, PlansAgainWithWhatStepsTook) {
   Ways ways;
+  ways.planning.beside = false;
   ways.planning.watch = {
       .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
   int told = 0;
@@ -488,6 +491,14 @@ TEST(ClientRun, RefusesWhatNoRunCanHave) {
   options = {};
   options.memory.host_bytes = 1000;
   EXPECT_TRUE(absl::IsInvalidArgument(refusal({{"w", 4}}, options)));
+  options = {};
+  options.memory.machine_share_bytes = 1000;
+  const absl::Status larger = refusal({{"w", 4}}, options);
+  EXPECT_TRUE(absl::IsInvalidArgument(larger));
+  EXPECT_TRUE(absl::StrContains(larger.message(), "this machine's memory"))
+      << larger;
+  EXPECT_TRUE(absl::StrContains(larger.message(), "; train a smaller model"))
+      << larger;
 }
 
 }  // namespace

@@ -20,10 +20,12 @@ Settings ClientSettings(const std::vector<ClientParameter>& parameters,
                join_meetings, planning] = options;
   Json of_parameters = Json::object();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [name, elements, trainable, weight_decay, lr_factor] =
+    const auto& [name, elements, shape, trainable, weight_decay, lr_factor] =
         parameters[i];
-    of_parameters[name] = ParameterSettings(static_cast<int64_t>(i), elements,
-                                            trainable, weight_decay, lr_factor);
+    Json& of = of_parameters[name];
+    of = ParameterSettings(static_cast<int64_t>(i), elements, trainable,
+                           weight_decay, lr_factor);
+    if (!shape.empty()) of["shape"] = Json(shape).dump();
   }
   Json settings = {
       {"type", DTypeName(dtype)},

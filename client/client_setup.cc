@@ -1,4 +1,4 @@
-// How a client's run begins: budgets, layout, memory, values.
+// The begin of a client's run: budgets, layout, memory, values.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -55,7 +55,8 @@ ClientRun::~ClientRun() {
   if (device_ != nullptr) Drain().IgnoreError();
 }
 
-absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
+absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters,
+                            bool here) {
   skips_.emplace(options_.dtype == DType::kFloat16
                      ? std::optional(options_.loss_scale)
                      : std::nullopt,
@@ -70,7 +71,10 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   for (const ClientParameter& parameter : parameters) {
     list.push_back({.name = parameter.name,
                     .elements = parameter.elements,
-                    .trainable = parameter.trainable});
+                    .trainable = parameter.trainable,
+                    .margins = parameter.shape.empty()
+                                   ? MarginsOf({parameter.elements})
+                                   : MarginsOf(parameter.shape)});
   }
   CASTOR_ASSIGN_OR_RETURN(
       layout_,
@@ -118,29 +122,38 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   if (memory.device_bytes < scalars) {
     return Refuse("opening the run", 0);
   }
-  const int64_t host_needed =
-      host_reserved_bytes_ + ChunkOptimizer::HostBytes(layout_) +
-      planner_.staging().HostBytes() + payloads + states;
-  if (host_needed > memory.host_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory.host_memory of ", memory.host_bytes,
-                     " bytes: parameters (", payloads, "), optimizer states (",
-                     states, ") and the gradients of a step that is recorded (",
-                     gradients, ") take ", host_needed));
-  }
-  stats_.device_budget_bytes = memory.device_bytes;
   planner_.Begin(
       {.memory = &memory,
        .layout = &layout_,
        .updates_wait = options_.needs_norm() && options_.rule->updates_aside(),
        .returning_state_bytes =
            memory.host_bytes < kUnlimitedBytes ? states : 0});
+  const int64_t machine_bytes =
+      here ? planner_.machine_bytes() : kUnlimitedBytes;
+  const int64_t host_needed =
+      host_reserved_bytes_ + ChunkOptimizer::HostBytes(layout_) +
+      planner_.staging().HostBytes() + payloads + states;
+  if (host_needed > std::min(memory.host_bytes, machine_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        host_needed > memory.host_bytes
+            ? absl::StrCat("memory.host_memory of ", memory.host_bytes,
+                           " bytes")
+            : absl::StrCat("of this machine's memory the run may take ",
+                           machine_bytes, " bytes"),
+        ": parameters (", payloads, "), optimizer states (", states,
+        ") and the gradients of a step that is recorded (", gradients,
+        ") take ", host_needed,
+        host_needed > memory.host_bytes
+            ? "; raise memory.host_memory"
+            : "; train a smaller model, or on a machine with more memory"));
+  }
+  stats_.device_budget_bytes = memory.device_bytes;
   return absl::OkStatus();
 }
 
 absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   CASTOR_RETURN_IF_ERROR(CheckRanks(options_.ranks, /*joins=*/true));
-  CASTOR_RETURN_IF_ERROR(Lay(parameters));
+  CASTOR_RETURN_IF_ERROR(Lay(parameters, /*here=*/true));
   OptimizerOptions optimizer = {.rule = options_.rule,
                                 .gradient_clipping = options_.gradient_clipping,
                                 .micro_batches = options_.micro_batches,
@@ -211,7 +224,7 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
   const int64_t elements = layout_.parameter(parameter).elements;
   std::vector<float> roots_values;  // elsewhere
   if (shared()) {
-    // What the root sends is only read.
+    // The root's values are only read.
     float* sent = const_cast<float*>(values);
     if (layout_.rank != root) {
       roots_values.resize(elements);
@@ -251,7 +264,7 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
 
 absl::Status ClientRun::GetValues(ParamId parameter, float* out) {
   const std::lock_guard lock(mutex_);
-  // What is spoiled may be read, all the same.
+  // Values of a spoiled run may be read all the same.
   if (!spoiled_) CASTOR_RETURN_IF_ERROR(failure_);
   if (in_step()) {
     return absl::FailedPreconditionError("values are read between steps");
@@ -297,7 +310,5 @@ absl::Status ClientRun::ReadShard(ParamId parameter, float* out) {
                                         .to = DType::kFloat32,
                                         .y = out});
 }
-
-// What all ranks must have been started with.
 
 }  // namespace castor

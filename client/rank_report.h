@@ -1,4 +1,4 @@
-// What ranks of a client's run tell each other where they meet.
+// The reports that ranks of a client's run send each other where they meet.
 #ifndef CASTOR_CLIENT_RANK_REPORT_H_
 #define CASTOR_CLIENT_RANK_REPORT_H_
 
@@ -10,8 +10,8 @@
 
 namespace castor {
 
-// At what it meets the others. The call that is named first is one that others
-// cannot make with it.
+// The call in which a rank meets the others. All of them make the same one,
+// unless one aborts.
 enum class RankCall : int64_t {
   kBeginTraining,
   kBeginEvaluation,
@@ -34,13 +34,13 @@ enum class RankCall : int64_t {
   kSetDeviceMemory
 };
 
-// What a rank does that makes the call: "saves a checkpoint".
+// Says what a rank does that makes the call: "saves a checkpoint".
 absl::string_view CallName(RankCall call);
 
 // Sent as bytes, all of which are set.
 struct RankReport {
   RankCall call = RankCall::kAbort;
-  int64_t what = 0;   // a hash of what has to be the same on all ranks
+  int64_t what = 0;   // a hash of what must be equal on all ranks
   int64_t label = 0;  // a hash of the use's label
   int64_t name = 0;   // and of its name with its extents
   int64_t follows = 0;
@@ -48,22 +48,23 @@ struct RankReport {
   int64_t wrote_gradients = 0;
   int64_t fits = 1;
   int64_t loose = 0;  // the store is at no plan's beginning
+  int64_t ready = 0;  // its planning beside the steps is over
   // Why a rank gives up, or does not fit, and the numbers of its refusal.
   int64_t code = 0;
   int64_t peak_bytes = 0;
   int64_t resident_bytes = 0;
   int64_t smallest_device_budget_bytes = 0;
   int64_t exact = 0;
-  char use[128] = {};  // or what else the call names, as a file
+  char use[128] = {};  // or other object of the call, such as a file
   char text[768] = {};
 
-  // Both cut what is too long.
+  // Both cut texts that are too long.
   void SetUse(absl::string_view name);
   void SetText(absl::string_view words);
 };
 
-// `all` [rank]. FailedPrecondition: a rank makes another call than rank 0, or
-// the same about something else.
+// Checks the reports `all` [rank]. FailedPrecondition: a rank makes another
+// call than rank 0, or the same call about something else.
 absl::Status CheckSameCalls(const std::vector<RankReport>& all);
 
 }  // namespace castor

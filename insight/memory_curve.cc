@@ -59,7 +59,8 @@ std::vector<TraceView::MemoryPoint> DeviceCurve(const TraceIndex& index,
   for (const IssueRecord& issue : index.contents().issues) {
     if (issue.bytes.size() != categories) continue;
     const int64_t start_ns = starts.Find(issue.step, issue.moment.value);
-    // Never before it was issued: what runs on the host has no start here.
+    // It is never before the issue: operators that run on the host have no
+    // start here.
     time_ns = start_ns >= 0  ? start_ns
               : time_ns >= 0 ? time_ns
                              : Time(issue.time_ns);
@@ -81,6 +82,16 @@ std::vector<TraceView::MemoryPoint> HostCurve(const TraceIndex& index,
   return curve;
 }
 
+std::vector<BudgetRecord> BudgetChanges(const TraceIndex& index) {
+  std::vector<BudgetRecord> changes = index.contents().budgets;
+  for (BudgetRecord& change : changes) change.time_ns = Time(change.time_ns);
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const BudgetRecord& a, const BudgetRecord& b) {
+                     return a.time_ns < b.time_ns;
+                   });
+  return changes;
+}
+
 std::vector<TraceView::PredictedPoint> PredictedCurve(
     const TraceIndex& index, const SpanList& list,
     const std::vector<TraceView::Step>& steps) {
@@ -94,7 +105,8 @@ std::vector<TraceView::PredictedPoint> PredictedCurve(
     for (size_t t = 0; t < plan->predicted.device_bytes.size(); ++t) {
       const int64_t start_ns =
           starts.Find(static_cast<int64_t>(s), static_cast<int64_t>(t));
-      // The host's work, and what was not recorded, stand with what is before.
+      // The host's work, and work that was not recorded, get the time of the
+      // operator before.
       if (start_ns >= 0) time_ns = start_ns;
       if (time_ns >= step.end_ns) break;
       if (static_cast<int64_t>(curve.size()) >= kMostPredictedPoints) {

@@ -22,6 +22,9 @@ std::vector<TraceView::MemoryPoint> DeviceCurve(const TraceIndex& index,
 std::vector<TraceView::MemoryPoint> HostCurve(const TraceIndex& index,
                                               size_t categories);
 
+// The changes of the device's budget, in the order of time.
+std::vector<BudgetRecord> BudgetChanges(const TraceIndex& index);
+
 // The plan's bytes at each operator of each step, at the times at which the
 // operators really began, so that both curves can be compared operator by
 // operator, however long each took. What stands beyond the step's end is left

@@ -53,6 +53,21 @@ TEST(MemoryCurve, LeavesOutOfThePlanWhatStandsBeyondAStepsEnd) {
   EXPECT_EQ(view.predicted_memory[0].bytes, 5'000);
 }
 
+TEST(MemoryCurve, KnowsTheBudgetOfEachMoment) {
+  TraceSketch sketch;
+  EXPECT_EQ(BuildTraceView(sketch.contents, "").BudgetAt(0), 10'000);
+  sketch.contents.budgets = {
+      {.time_ns = 500, .step = 2, .from_bytes = 6'000, .to_bytes = 12'000},
+      {.time_ns = 100, .step = 1, .from_bytes = 9'000, .to_bytes = 6'000}};
+  const TraceView view = BuildTraceView(sketch.contents, "");
+  ASSERT_EQ(view.budgets.size(), 2u);
+  EXPECT_EQ(view.budgets[0].step, 1);
+  EXPECT_EQ(view.BudgetAt(99), 9'000);
+  EXPECT_EQ(view.BudgetAt(100), 6'000);
+  EXPECT_EQ(view.BudgetAt(499), 6'000);
+  EXPECT_EQ(view.BudgetAt(500), 12'000);
+}
+
 TEST(MemoryCurve, OrdersTheHostsByTimeAndLeavesOutWhatHasNoCategories) {
   TraceSketch sketch;
   sketch.contents.hosts = {{50, {1, 2}}, {10, {3, 4}}, {20, {5}}};

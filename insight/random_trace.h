@@ -45,6 +45,13 @@ class RandomTrace {
              Index(contents.plans.size()), Time()});
       }
     }
+    for (int64_t i = Below(3); i > 0; --i) {
+      contents.budgets.push_back({.time_ns = Time(),
+                                  .step = Below(5),
+                                  .from_bytes = Below(10'000),
+                                  .to_bytes = Below(10'000),
+                                  .asker = static_cast<BudgetAsker>(Below(3))});
+    }
     for (int64_t i = Below(40); i > 0; --i) {
       contents.works.push_back(Work(contents));
       contents.works.back().count = i;  // in no order of time

@@ -130,6 +130,7 @@ TraceView Build(const TraceContents& contents, absl::string_view source,
   view.memory = DeviceCurve(index, list, view.categories.size());
   view.host_memory = HostCurve(index, view.categories.size());
   view.predicted_memory = PredictedCurve(index, list, view.steps);
+  view.budgets = BudgetChanges(index);
   view.peak = FindPeak(index, view.memory);
   view.residency = BuildResidency(index, list, view.steps);
   view.operators = OperatorTable(index, list);
@@ -161,6 +162,17 @@ std::vector<TraceView> BuildRankViews(const std::vector<TraceContents>& ranks,
     views.push_back(Build(contents, source, peers));
   }
   return views;
+}
+
+int64_t TraceView::BudgetAt(int64_t time_ns) const {
+  int64_t bytes = !budgets.empty()  ? budgets.front().from_bytes
+                  : run.has_value() ? run->device_budget_bytes
+                                    : kUnlimitedBytes;
+  for (const BudgetRecord& change : budgets) {
+    if (change.time_ns > time_ns) break;
+    bytes = change.to_bytes;
+  }
+  return bytes;
 }
 
 absl::string_view ResidencyStateName(TraceView::ResidencyState state) {

@@ -183,14 +183,14 @@ struct TraceView {
     std::string choice;     // "kept", "by way of the host", "made again"
     int64_t forward = -1;   // moments, in its first micro batch: of its first
     int64_t backward = -1;  // operator, and where backward comes to it
-    // What it keeps on the device from forward to backward, beyond its input;
-    // what of its activations may be on the host in between; and what would
-    // have to be kept in place of making it again.
+    // The bytes that it keeps on the device from forward to backward, beyond
+    // its input; those of its activations that may be on the host in between;
+    // and those that would have to be kept in place of making it again.
     int64_t device_bytes = 0;
     int64_t host_bytes = 0;
     int64_t spared_bytes = 0;
     int64_t again_ns = 0;  // to make it again, in one micro batch
-    // What happened to the block in the window.
+    // The block's copies, and waits for them, in the window.
     int64_t copied_back_bytes = 0;
     int64_t fetched_bytes = 0;
     int64_t wait_ns = 0;  // compute stood still for what comes back
@@ -225,7 +225,7 @@ struct TraceView {
     int64_t device_peak_bytes = 0;
     int64_t host_peak_bytes = 0;
     int64_t device_budget_bytes = kUnlimitedBytes;
-    // What the settled plan says; absent where the trace does not say it.
+    // The settled plan's figures; absent where the trace does not say them.
     std::optional<bool> planned_addresses;
     std::optional<int64_t> predicted_moves;
     std::optional<int64_t> predicted_moved_bytes;
@@ -263,6 +263,7 @@ struct TraceView {
   std::vector<MemoryPoint> memory;
   std::vector<MemoryPoint> host_memory;
   std::vector<PredictedPoint> predicted_memory;
+  std::vector<BudgetRecord> budgets;  // changes of the device's, by time
   std::optional<Peak> peak;
   std::vector<Residency> residency;  // by chunk, then start
   std::vector<OperatorRow> operators;
@@ -272,6 +273,9 @@ struct TraceView {
   std::vector<WaitRow> waits;
   std::optional<Summary> summary;
   std::optional<RefusalRecord> refusal;
+
+  // The device's budget at a time: the run's, or what it was changed to last.
+  int64_t BudgetAt(int64_t time_ns) const;
 };
 
 // `source` is the file's name, for people. Every TraceContents is accepted, not

@@ -5,6 +5,7 @@
 
 #include "insight/json_writer.h"
 #include "insight/names.h"
+#include "tracer/trace_names.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -85,8 +86,15 @@ class Writer {
   }
   void Budget(absl::string_view key, int64_t bytes) {
     json_.Key(key);
-    if (bytes >= kUnlimitedBytes) return json_.Null();
-    json_.Int(bytes);
+    Budget(bytes);
+  }
+  void Budget(int64_t bytes) {
+    bytes >= kUnlimitedBytes ? json_.Null() : json_.Int(bytes);
+  }
+
+  template <typename Items, typename Get>
+  void Budgets(absl::string_view key, const Items& items, const Get& get) {
+    List(key, items, [&](const auto& item) { Budget(get(item)); });
   }
 
   void OptionalInt(absl::string_view key, const std::optional<int64_t>& value) {
@@ -299,6 +307,7 @@ class Writer {
     Ints("time", view_.predicted_memory, [](const P& p) { return p.time_ns; });
     Ints("bytes", view_.predicted_memory, [](const P& p) { return p.bytes; });
     json_.EndObject();
+    WriteBudgets();
     json_.Key("peak");
     if (!view_.peak.has_value()) return json_.Null();
     json_.BeginObject();
@@ -308,6 +317,20 @@ class Writer {
     json_.Int("moment", view_.peak->moment);
     json_.String("op", view_.peak->op);
     Ints("by_category", view_.peak->by_category);
+    json_.EndObject();
+  }
+
+  void WriteBudgets() {
+    json_.Key("budgets");
+    json_.BeginObject();
+    using B = BudgetRecord;
+    Ints("time", view_.budgets, [](const B& b) { return b.time_ns; });
+    Ints("step", view_.budgets, [](const B& b) { return b.step; });
+    Budgets("from", view_.budgets, [](const B& b) { return b.from_bytes; });
+    Budgets("to", view_.budgets, [](const B& b) { return b.to_bytes; });
+    Texts("asked_by", view_.budgets, [](const B& b) {
+      return trace_names::kAskers[static_cast<int>(b.asker)];
+    });
     json_.EndObject();
   }
 

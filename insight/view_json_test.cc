@@ -40,6 +40,20 @@ TEST(ViewJson, HoldsAStep) {
   EXPECT_TRUE(view["refusal"].is_null());
 }
 
+TEST(ViewJson, HoldsChangesOfTheBudget) {
+  TraceContents contents = OneStep().contents;
+  contents.budgets = {{.time_ns = 7,
+                       .step = 1,
+                       .from_bytes = kUnlimitedBytes,
+                       .to_bytes = 9'000,
+                       .asker = BudgetAsker::kFollow}};
+  EXPECT_EQ(ViewOf(contents)["budgets"], Json({{"time", {7}},
+                                               {"step", {1}},
+                                               {"from", {nullptr}},
+                                               {"to", {9'000}},
+                                               {"asked_by", {"follow"}}}));
+}
+
 TEST(ViewJson, HoldsATraceOfNothing) {
   const Json view = ViewOf(TraceContents());
   EXPECT_EQ(view["status"], "empty");

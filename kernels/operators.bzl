@@ -2,6 +2,7 @@
 
 OPERATORS = [
     "activation",
+    "adafactor",
     "adam",
     "add",
     "attention",
@@ -18,6 +19,7 @@ OPERATORS = [
     "lion",
     "matmul",
     "packed_adam",
+    "position_loss",
     "rms_norm",
     "rotary",
     "sgd",

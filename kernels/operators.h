@@ -30,22 +30,23 @@
 //     there. RunOnGpu queues its work on context.gpu->stream and returns before
 //     it ran: it does not synchronise, allocates nothing on the device and
 //     queues no host function.
-//  2. It relies on Check. What only the data show (an index out of range) is
-//     RunOnCpu's status, and a fault in context.gpu->fault on a GPU.
-//  3. Operands are the device's. What lies in host memory (AdamArgs::ranges) is
+//  2. It relies on Check. An error that only the data show (an index out of
+//     range) is RunOnCpu's status, and a fault in context.gpu->fault on a GPU.
+//  3. Operands are the device's. Those in host memory (AdamArgs::ranges) are
 //     copied before RunOnGpu returns, as arguments of the kernel. A scalar that
 //     is known only when the work runs (AdamArgs::grad_scale) is read then.
-//  4. What it does depends on shapes alone: results have the same bits in every
+//  4. Its work depends on shapes alone: results have the same bits in every
 //     run, whatever the budget, the policy, the number of threads and the
 //     addresses (but for alignment to 16 bytes or less on a GPU).
 //  5. The size of a workspace depends on shape, type and scalars alone. It is
 //     asked before there is a device and before there are operands.
 //
-// Whoever adds an operator reads docs/extending.md.
+// docs/extending.md says how to add an operator.
 #ifndef CASTOR_KERNELS_OPERATORS_H_
 #define CASTOR_KERNELS_OPERATORS_H_
 
 #include "kernels/activation/activation.h"
+#include "kernels/adafactor/adafactor.h"
 #include "kernels/adam/adam.h"
 #include "kernels/add/add.h"
 #include "kernels/attention/attention.h"
@@ -62,6 +63,7 @@
 #include "kernels/lion/lion.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/packed_adam/packed_adam.h"
+#include "kernels/position_loss/position_loss.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/sgd/sgd.h"
@@ -77,6 +79,9 @@ using Operators = OperatorList<
     AccumulateGradientArgs,
     ActivationBackwardArgs,
     ActivationForwardArgs,
+    AdafactorApplyArgs,
+    AdafactorMarginsArgs,
+    AdafactorMeasureArgs,
     AdamArgs,
     AddArgs,
     AddSquaresArgs,
@@ -99,6 +104,8 @@ using Operators = OperatorList<
     LionArgs,
     MatmulArgs,
     PackedAdamArgs,
+    PositionLossBackwardArgs,
+    PositionLossForwardArgs,
     RmsNormBackwardInputArgs,
     RmsNormBackwardParametersArgs,
     RmsNormForwardArgs,

@@ -27,8 +27,8 @@ struct StepStart {
   const PlanRequest* request = nullptr;  // for the call
 };
 
-// What the trainer's thread did itself from `start_ns` to `end_ns`, while no
-// step was queued, as an observer is told of it.
+// A record for observers of the trainer's thread's own work from `start_ns` to
+// `end_ns`, while no step was queued.
 inline WorkRecord PauseWork(WorkKind kind, int64_t start_ns, int64_t end_ns) {
   return {.stream = static_cast<int64_t>(StreamId::kCompute),
           .kind = kind,
@@ -53,6 +53,9 @@ class RunObserver {
   // collective, else null.
   virtual void OnWork(const WorkRecord& work, const NetworkRecord* network) = 0;
   virtual void OnWait(const WaitRecord& wait) = 0;
+  // The device's memory has another size. Who keeps no account of budgets need
+  // not know.
+  virtual void OnBudget(const BudgetRecord& /*change*/) {}
 };
 
 // A run that can be observed.

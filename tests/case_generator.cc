@@ -13,6 +13,7 @@
 #include "memory/plan/blocks/kept_blocks.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
+#include "run/optim/adafactor/adafactor.h"
 #include "run/optim/adam/adam.h"
 #include "run/optim/lamb/lamb.h"
 #include "run/optim/lion/lion.h"
@@ -265,6 +266,14 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   Random other(seed, HashName("optimizer", 9));
   if (other.Chance(0.3))
     options.optimizer.rule = RandomLionOrSgd(master, other);
+  Random factored(seed, HashName("adafactor", 9));
+  if (factored.Chance(0.2)) {
+    AdafactorOptions adafactor = {.clip_threshold = factored.Pick({1.0, 0.1}),
+                                  .scale_parameter = factored.Chance(0.5),
+                                  .relative_step = factored.Chance(0.3)};
+    if (factored.Chance(0.5)) adafactor.beta1 = 0.9;
+    options.optimizer.rule = std::make_shared<Adafactor>(adafactor);
+  }
   c.masked = random.Chance(0.5);
   options.shape.documents = random.Chance(0.35);
   const double factor = random.Pick({1.0, 1.0, 0.3, 5.0});
@@ -307,7 +316,7 @@ TrainingCase ReferenceOf(const TrainingCase& c) {
   reference.watched = false;
   reference.world_size = 1;
   reference.options.memory = {.policy = FindPolicy("cuda"), .prefetch = false};
-  // Whatever is made again in backward.
+  // The reference makes no activations again in backward.
   reference.options.activation_checkpointing = ActivationCheckpointing::kNone;
   reference.options.planning.mistake = nullptr;
   reference.options.threads = 1;

@@ -24,6 +24,8 @@
 #include "absl/strings/match.h"
 #include "base/philox.h"
 #include "base/test_files.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "memory/plan/layout/margins.h"
 #include "models/families.h"
 #include "run/checkpoint/checkpoint_parts.h"
 #include "run/checkpoint/checkpoint_reader.h"
@@ -57,7 +59,7 @@ Config ConfigOf(const TrainingCase& c) {
   return config;
 }
 
-// What this rank wrote is as large as was known before.
+// Expects that this rank's file is as large as was known before.
 void ExpectSizesAsForetold(const std::string& path, Trainer& trainer) {
   const ChunkLayout& layout = trainer.store().layout();
   const std::string own =
@@ -103,19 +105,28 @@ absl::StatusOr<CheckpointMetadata> MetadataOf(const std::string& path) {
   return ReadMetadata(**reader, models::Reader());
 }
 
-// The case, going on after what the file holds.
+// Returns the case, going on after the steps that the file holds.
 TrainingCase ResumedFrom(const std::string& path, int64_t step,
                          TrainingCase c) {
   const auto metadata = MetadataOf(path);
   EXPECT_TRUE(metadata.ok()) << metadata.status();
   if (metadata.ok()) c.start = metadata->state.trainer;
   EXPECT_EQ(c.start.step, step);
-  c.source = [path](const Parameters& parameters)
+  c.source = [path, states = c.options.optimizer.rule->states()](
+                 const Parameters& parameters)
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
     auto reader = CheckpointReader::Open(path);
     if (!reader.ok()) return reader.status();
-    return CheckpointSource::Create(*std::move(reader), parameters,
-                                    /*state_slots=*/2);
+    ChunkLayout layout;
+    layout.states = states;
+    for (const auto& parameter : parameters) {
+      layout.parameters.push_back(
+          {.name = parameter->name,
+           .elements = parameter->elements(),
+           .trainable = parameter->trainable,
+           .margins = MarginsOf(parameter->shape.dims())});
+    }
+    return CheckpointSource::Create(*std::move(reader), parameters, layout);
   };
   return c;
 }
@@ -322,7 +333,7 @@ TEST(Checkpoint, TellsWhereTheRunWas) {
   EXPECT_EQ(metadata->config.model, ModelConfigOf(c));
 }
 
-// Its checksums are right, what it says of the run is not.
+// The file's checksums are right, its state of the run is not.
 TEST(Checkpoint, WhoseStateMakesNoSenseIsRefused) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run";
@@ -430,7 +441,8 @@ TEST(Checkpoint, OfAnOlderCastorIsRead) {
             "30b52ab830f0a7a00b0c87d9e8e1099da3ac6c3c639ff7adc7b4ffc285c066d6");
 }
 
-// What was frozen has no optimizer states to save; thawed, it starts with none.
+// A frozen parameter has no optimizer states to save; thawed, it starts with
+// none.
 TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run";

@@ -123,21 +123,23 @@ TEST(EmulatedGpu, TakesTheBytesThatAnyBuildPlans) {
 }
 
 // Padded and packed sequences that see whole documents, segments, and a head
-// with a bias: for words, for a sequence's label and for labels of tokens; and
-// two of them at once.
+// with a bias: for words, for a sequence's label, for labels of tokens and for
+// spans; and two of them at once.
 TEST(EmulatedGpu, TrainsEncodersAsTheHostDoes) {
   uint64_t seed = 0;
   const std::string kBert = "bert";
   for (const char* family : {"bert", "roberta"}) {
-    for (const char* head : {"masked_lm", "sequence_classification",
-                             "token_classification", "pretraining"}) {
+    for (const char* head :
+         {"masked_lm", "sequence_classification", "token_classification",
+          "question_answering", "pretraining"}) {
       // Only BERT learns next sentences.
       if (family != kBert && head == std::string("pretraining")) continue;
       Random random(++seed);
       TrainingCase c = Small(FindPolicy("auto"), DType::kFloat32);
-      c.architecture =
+      c.architecture = WithKey(
           WithKey(RandomArchitecture(*models::FindFamily(family), random),
-                  "head", head);
+                  "num_labels", 2),
+          "head", head);
       c.options.shape = {
           .batch = 2,
           .length = std::min<int64_t>(15, c.architecture->positions()),

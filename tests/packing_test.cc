@@ -3,10 +3,10 @@
 // programs, in models of every family. (That placement and ranks do not show in
 // their bits: promises_test.)
 //
-// Both ways form the same sums. What differs is where in a tile a document's
-// first token stands, so the order of the terms of the sums over its tokens
-// (attention's, and those of parameters' gradients), and so their rounding: a
-// sum of n terms is off by at most n u times the sum of their magnitudes
+// Both ways form the same sums. They differ in where in a tile a document's
+// first token stands, so in the order of the terms of the sums over its tokens
+// (attention's, and those of parameters' gradients), and so in their rounding:
+// a sum of n terms is off by at most n u times the sum of their magnitudes
 // (Higham, "Accuracy and stability of numerical algorithms", (3.5)), u = 2^-24.
 // A gradient sums over fewer than 64 tokens what came through fewer than 8
 // sums of fewer than 64 terms on its way, so 2 * 9 * 64 u = 7e-5 of the model's
@@ -122,6 +122,7 @@ MicroBatch WithTerms(const TrainingCase& c, MicroBatch batch) {
     others.push_back(batch.targets[i] == -100 ? -100 : batch.tokens[i] % 2);
   }
   batch.other_targets.resize(TermsOf(c) - 1, others);
+  FitTargets(c, c.options.shape.length, &batch);
   return batch;
 }
 
@@ -249,6 +250,7 @@ TEST(Packing, GivesTheGradientsOfRowsOfTheirOwnInEveryFamily) {
         if (!shared || gpu) continue;
         MicroBatch one = batch;
         one.documents.clear();
+        FitTargets(c, length, &one);
         const auto seeing = GradientsOf(c, one);
         ASSERT_TRUE(seeing.ok()) << seeing.status();
         EXPECT_GT(Difference(*apart, *seeing), 100 * kTolerance);

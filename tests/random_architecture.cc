@@ -40,7 +40,8 @@ Json RandomRope(int64_t positions, Random& random) {
   return rope;
 }
 
-// What goes together, by the names that transformers' families have for it.
+// Returns values that fit each other, by the names that transformers' families
+// have for them.
 std::map<std::string, Json> RandomValues(Random& random) {
   std::map<std::string, Json> values;
   const int64_t layers = random.Uniform(1, 3);
@@ -71,8 +72,10 @@ std::map<std::string, Json> RandomValues(Random& random) {
   values["type_vocab_size"] = random.Uniform(1, 3);
   values["pad_token_id"] = 0;
   values["num_labels"] = random.Uniform(2, 5);
-  values["head"] = random.Pick({"masked_lm", "sequence_classification",
-                                "pretraining", "token_classification"});
+  values["head"] =
+      random.Pick({"masked_lm", "sequence_classification", "pretraining",
+                   "token_classification", "question_answering"});
+  if (values["head"] == "question_answering") values["num_labels"] = 2;
   // Large enough for gradients to differ from layer to layer.
   values["initializer_range"] = values["init_std"] = 0.2;
   return values;

@@ -135,7 +135,7 @@ class SharedCheckpoint : public ::testing::Test {
   absl::Status ended_;     // how the training of SaveTwice did
 };
 
-// Tensor for tensor, whoever wrote them.
+// The checkpoint is the same tensor for tensor, whichever ranks wrote them.
 TEST_F(SharedCheckpoint, HoldsWhatThatOfOneRankHolds) {
   for (int world_size = 1; world_size <= kRanks; ++world_size) {
     TrainingCase c = Small(world_size);
@@ -206,9 +206,8 @@ TEST_F(SharedCheckpoint, IsReadByEachRankAsFarAsItNeeds) {
   c.after_step = [&](Trainer& trainer, int64_t) -> absl::Status {
     auto reader = CheckpointReader::Open(path);
     if (!reader.ok()) return reader.status();
-    auto source =
-        CheckpointSource::Create(*std::move(reader), trainer.parameters(),
-                                 /*state_slots=*/2);
+    auto source = CheckpointSource::Create(
+        *std::move(reader), trainer.parameters(), trainer.layout());
     if (!source.ok()) return source.status();
     absl::Status status;
     for (const auto& parameter : trainer.parameters()) {
@@ -293,8 +292,8 @@ TEST_F(SharedCheckpoint, FailsWhereTheDirectoryCannotBeMade) {
   ExpectTheFirst();
 }
 
-// Whoever it is, and when: there is a whole checkpoint, and what the others
-// leave behind goes at the next start.
+// Whichever rank dies, and whenever, there is a whole checkpoint, and the next
+// start removes what the others leave behind.
 TEST_F(SharedCheckpoint, SurvivesTheDeathOfARankWhileItIsWritten) {
   const std::string path = Path(CheckpointName(1));
   TrainingCase c = Small(kRanks);

@@ -1,5 +1,5 @@
-// What a run does once it is warm: how much it moves, where it keeps what, and
-// that an evaluation in between changes none of it.
+// Tests a run once it is warm: how much it moves, where it keeps what, and that
+// an evaluation in between changes none of it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,8 +25,8 @@ struct Traffic {
   int64_t h2d = 0, d2h = 0;
 };
 
-// What the last step moved. Its plan must have been in use for a whole step
-// before.
+// Returns the bytes that the last step moved. Its plan must have been in use
+// for a whole step before.
 Traffic LastStep(const TrainingCase& c, const TrainingResult& result) {
   EXPECT_GE(c.steps, c.options.memory.warmup_steps + 2);
   EXPECT_EQ(static_cast<int64_t>(result.reports.size()), c.steps);
@@ -56,6 +56,45 @@ TEST(SteadyState, AutoMovesNothingWhereEverythingFits) {
     EXPECT_EQ(traffic.h2d, 0) << Describe(c);
     EXPECT_EQ(traffic.d2h, 0) << Describe(c);
   }
+}
+
+// The careful plan of the warm-up has all optimizer states on the host. Where
+// the machine has room for the run's own plan alone, the warm-up follows that
+// one.
+TEST(SteadyState, WarmUpTakesNoMoreThanTheMachineHas) {
+  int careful = 0;
+  for (int i = 0; i < 12; ++i) {
+    TrainingCase c = RandomModel(MixKey(kSeed, i));
+    c.evaluate_after = c.options.eval_batch = 0;
+    c.world_size = 1;
+    MemoryOptions& memory = c.options.memory;
+    memory.policy = FindPolicy("auto");
+    memory.warmup_steps = 1;
+    c.steps = 3;
+    auto needs = FindNeeds(c);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    memory.device_bytes = needs->unmanaged_device;
+    int64_t machine = 0, taken = 0;
+    c.after_step = [&](Trainer& trainer, int64_t) {
+      machine = trainer.admission().machine_needed_bytes / 4 * 5;
+      taken =
+          trainer.arena_stats().peak_bytes + trainer.host_stats().peak_bytes;
+      // Bytes that a plan reserves for sums on their way to the host may stay
+      // unused.
+      EXPECT_LE(trainer.host_stats().peak_bytes,
+                trainer.predicted_host_peak_bytes());
+      return absl::OkStatus();
+    };
+    auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    careful += taken > machine;
+    memory.machine_share_bytes = machine;
+    result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    ASSERT_FALSE(result->refusal.has_value()) << result->refusal_message;
+    EXPECT_LE(taken, memory.machine_share_bytes) << Describe(c);
+  }
+  EXPECT_GT(careful, 0);
 }
 
 // Within each direction too: a byte saved one way pays for none the other way
@@ -133,8 +172,10 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
       StepShape shape = c.options.shape;
       shape.batch = c.options.eval_batch;
       auto next = [&]() -> absl::StatusOr<MicroBatch> {
-        return RandomMicroBatch(c.seed + 2, index++, shape, VocabularyOf(c),
-                                LabelsOf(c));
+        MicroBatch batch = RandomMicroBatch(c.seed + 2, index++, shape,
+                                            VocabularyOf(c), LabelsOf(c));
+        FitTargets(c, shape.length, &batch);
+        return batch;
       };
       auto once = trainer.Evaluate(3, next);
       if (!once.ok()) return once.status();
@@ -203,6 +244,7 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
             layout.state_bytes(ChunkId(i), c.options.shape.micro_batches > 1),
             256);
       }
+      states += RoundUp(4 * layout.num_margins(), 256);  // fp32 each
       EXPECT_LT(trainable, all);
       // Master, m and v; the sum of micro batches counts as gradients.
       const AdmissionReport& report = trainer.admission();

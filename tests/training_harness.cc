@@ -67,6 +67,30 @@ void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
   }
 }
 
+void FitTargets(const TrainingCase& c, int64_t length, MicroBatch* batch) {
+  if (ModelConfigOf(c).architecture->task() != ModelTask::kSpan) return;
+  const auto size = static_cast<int64_t>(batch->targets.size());
+  const auto fit = [&](std::vector<int32_t>* targets) {
+    for (int64_t begin = 0; begin < size;) {
+      int64_t tokens = length;
+      if (!batch->documents.empty()) {
+        const DocumentRange range = batch->documents[begin];
+        tokens = range.end - range.begin;
+      }
+      int32_t first = -100;
+      for (int64_t i = begin; i < begin + tokens; ++i) {
+        int32_t& target = (*targets)[i];
+        if (first == -100 && target != -100) first = target % tokens;
+        target = -100;
+      }
+      (*targets)[begin] = first;
+      begin += tokens;
+    }
+  };
+  fit(&batch->targets);
+  for (std::vector<int32_t>& others : batch->other_targets) fit(&others);
+}
+
 namespace {
 
 template <class Numbers>
@@ -170,7 +194,7 @@ absl::StatusOr<TrainingResult> RunRank(
   if (c.evaluate_after > 0 && options.eval_batch == 0) {
     options.eval_batch = options.shape.batch;
   }
-  // What is known of other steps is said before the first one.
+  // A length that alone tells other steps apart is known before the first step.
   if (c.other_batch == options.shape.batch) {
     options.other_lengths = {c.other_length};
   }
@@ -206,6 +230,7 @@ absl::StatusOr<TrainingResult> RunRank(
       const int64_t of_step = index / in_step;
       MaskLabels(c.seed, index, index % in_step == of_step % in_step, &batch);
     }
+    FitTargets(c, shape.length, &batch);
     return batch;
   };
   if (generates) CASTOR_RETURN_IF_ERROR(Generate(c, trainer, &result));
@@ -231,6 +256,7 @@ absl::StatusOr<TrainingResult> RunRank(
                   MaskLabels(c.seed + 1, index,
                              /*keeps_one=*/index == 0, &batch);
                 }
+                FitTargets(c, evaluated.length, &batch);
                 index += ranks.world_size;
                 return batch;
               }));

@@ -34,7 +34,8 @@ struct TrainingCase {
   // all have that of the options. No larger than that, so that both fit.
   int64_t other_batch = 0;
   int64_t other_length = 0;
-  // Watched by a ByteAccountant, whose complaint is an error of the run.
+  // If true, a ByteAccountant watches the run, and a check of it that fails is
+  // an error of the run.
   bool watched = false;
   // Evaluate after this step (0: never), batches of options.eval_batch samples,
   // or as many as training has if that is 0.
@@ -43,14 +44,16 @@ struct TrainingCase {
   // Ranks, each a thread with a device of its own; with more than one,
   // `source`, `data` and `after_step` are called by all of them.
   int world_size = 1;
-  // What moves a rank's parts where its device is a GPU; null where it is not.
+  // Makes the object that moves a rank's parts where its device is a GPU; null
+  // where it is not.
   std::function<absl::StatusOr<std::unique_ptr<DeviceParts>>(int rank)>
       gpu_parts;
   // Values instead of initial ones; may be null.
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
       const Parameters&)>
       source;
-  // Random tokens' labels are masked (MaskLabels), in training and evaluation.
+  // If true, random tokens' labels are masked (MaskLabels), in training and
+  // evaluation.
   bool masked = false;
   // Micro batch `index` of the run, of the options' shape; random tokens if
   // null. A pass takes its tokens alone; if null, the passes after the first
@@ -66,7 +69,8 @@ struct TrainingCase {
 // The model as a configuration names it.
 ModelConfig ModelConfigOf(const TrainingCase& c);
 
-// The number of tokens that the model knows, and of what a target may be.
+// Returns the number of tokens that the model knows, which is also the number
+// of values that a target may have.
 int64_t VocabularyOf(const TrainingCase& c);
 int64_t LabelsOf(const TrainingCase& c);
 // The terms of its loss, for the options' shape.
@@ -95,10 +99,10 @@ struct TrainingResult {
   int64_t operators_watched = 0;
 };
 
-// Bit by bit, but that any NaN is as good as another.
+// Compares bit by bit, except that all NaNs are equal.
 bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b);
 bool SameLogits(const TrainingResult& a, const TrainingResult& b);
-// What StepReport::overflow says of each step.
+// Returns each step's StepReport::overflow.
 std::vector<std::string> Overflows(const TrainingResult& result);
 
 // Values of one part of one parameter, for VisitModelState's order.
@@ -116,6 +120,12 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             const StepShape& shape, int64_t vocabulary,
                             int64_t labels = 0);
 
+// Replaces the batch's targets by ones that the case's model takes. A model
+// that predicts spans takes positions: of each document's first token, in each
+// term, the first target that the document has, and of its other tokens none.
+// Rows have `length` tokens.
+void FitTargets(const TrainingCase& c, int64_t length, MicroBatch* batch);
+
 // Makes tokens unlabelled, a function of (seed, index): none of them, some, or
 // all; with `keeps_one` all but one. Terms after the first have labels at other
 // places.
@@ -124,14 +134,14 @@ void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
 
 // Trains from first to last step. A refusal is a result; any other failure is
 // an error. `inspect` (may be null) sees the trainer, drained, at the end; of
-// several ranks one at a time. What several ranks agree on must be equal; the
-// rest is summed up: the state of all, the greatest peak, the reports of rank
-// 0.
+// several ranks one at a time. Results on which several ranks agree must be
+// equal; the rest is summed up: the state of all, the greatest peak, the
+// reports of rank 0.
 absl::StatusOr<TrainingResult> RunTraining(
     const TrainingCase& c,
     const std::function<absl::Status(Trainer&)>& inspect = nullptr);
 
-// One rank of it. `join` as in RankOptions. `pieces` gets its part of the
+// Runs one rank of it. `join` as in RankOptions. `pieces` gets its part of the
 // state.
 absl::StatusOr<TrainingResult> RunRank(
     const TrainingCase& c, const RankOptions& ranks,

@@ -5,9 +5,9 @@
 # EVENTS.json is what Bazel wrote under --build_event_json_file, one event a
 # line. Every GoogleTest case counts by itself, a script as one. A target that
 # was not built, though it could be, counts as one failure, and so does a test
-# that ended badly without a case that says so (a crash, a time-out). Skipped
-# cases count as neither. Prints "PASSED FAILED SKIPPED", then a line for each
-# failure.
+# that ended badly without a case that says so (a crash, a time-out), and events
+# that break off, as on a full disk. Skipped cases count as neither. Prints
+# "PASSED FAILED SKIPPED", then a line for each failure.
 
 function Field(line, name, value) {
   if (!match(line, "\"" name "\":\"[^\"]*\"")) return ""
@@ -109,7 +109,10 @@ function Count(file, label, line, suite) {
   if (label != "") unbuilt[label] = 1
 }
 
+/"lastMessage":true/ { whole = 1 }
+
 END {
+  if (!whole) Fail("the list of events breaks off, so that cases are missing")
   print passed + 0, failed + 0, skipped + 0
   printf "%s", failures
 }

@@ -1,5 +1,5 @@
-// Events on a device's streams. The same records are passed to a run's own
-// meters while it goes on, and written to its trace file.
+// Events on a device's streams, and changes of its memory. The same records are
+// passed to a run's own meters while it goes on, and written to its trace file.
 //
 // Times are in nanoseconds: live on the device's clock, in a file from the
 // run's origin.
@@ -62,6 +62,24 @@ struct NetworkRecord {
   int64_t received_bytes = 0;
 
   friend bool operator==(const NetworkRecord&, const NetworkRecord&) = default;
+};
+
+// Who had the budget of the device's memory changed.
+enum class BudgetAsker : uint8_t {
+  kProgram,  // the program that trains, by a call
+  kResize,   // `castor resize`
+  kFollow    // "device_memory": "follow", by what the device has free
+};
+
+// From the step after `step` on, a run has another budget.
+struct BudgetRecord {
+  int64_t time_ns = 0;  // when the device's memory had its new size
+  int64_t step = 0;     // training steps that were over
+  int64_t from_bytes = 0;
+  int64_t to_bytes = 0;
+  BudgetAsker asker = BudgetAsker::kProgram;
+
+  friend bool operator==(const BudgetRecord&, const BudgetRecord&) = default;
 };
 
 }  // namespace castor

@@ -82,6 +82,7 @@ void MoveToCommonClock(TraceContents* contents) {
   for (NetworkRecord& network : contents->networks) {
     clock.Move(&network.ready_ns);
   }
+  for (BudgetRecord& budget : contents->budgets) clock.Move(&budget.time_ns);
   for (HostRecord& host : contents->hosts) clock.Move(&host.time_ns);
   for (ResultRecord& result : contents->results) clock.Move(&result.end_ns);
   if (contents->end.has_value()) clock.Move(&contents->end->time_ns);
@@ -114,7 +115,7 @@ absl::StatusOr<std::vector<TraceContents>> ReadRankTraces(
           theirs.run->rank != rank) {
         continue;
       }
-      // A part within the file, then, is one that was not wholly merged.
+      // Then a part within the file is one that was not wholly merged.
       std::erase_if(*ranks, [&](const TraceContents& part) {
         return RankOf(part) == rank || !part.run.has_value();
       });

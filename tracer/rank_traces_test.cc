@@ -69,7 +69,7 @@ TEST(RankTraces, AreReadFromOneFile) {
     EXPECT_EQ(contents.networks,
               (std::vector<NetworkRecord>{{1, 4, 12, 0, 1, 150, 64, 32}}));
   }
-  // Who knows of one rank alone gets the first.
+  // A reader of one rank's trace alone gets the first.
   const auto one = ReadTraceFile(path);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->run->rank, 0);
@@ -124,7 +124,8 @@ TEST(RankTraces, LieOnTheClockOfRank0) {
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ((*all)[0].works[0].start_ns, 0);
   EXPECT_EQ((*all)[0].works[0].end_ns, 40);
-  // What cannot be drift is two guesses, of which the better one counts.
+  // A difference that cannot be drift is that of two guesses, of which the
+  // better one counts.
   WriteRank(path, 1, 7, {{0, 1000, 3}, {10, -5000, 50}});
   all = ReadRankTraces(path);
   ASSERT_TRUE(all.ok()) << all.status();
@@ -146,7 +147,7 @@ TEST(RankTraces, RefuseWhatIsOfNoOneRun) {
   WriteRank(path, 1, /*group=*/8);
   EXPECT_THAT(Error(zero + ReadFile(path)),
               HasSubstr("line 8: ends the part of a rank 1 of another run"));
-  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":17,"
+  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":18,"
                            "\"ranks\":1}\n"),
               HasSubstr("line 5: begins the part of a run on one rank"));
   EXPECT_THAT(Error(zero + "[\"network\",1,4,12,0,3,150,64,32]\n"),

@@ -12,6 +12,7 @@
 //   network    what a piece of the network's work was to the ranks
 //   clock      how this rank's clock lies to rank 0's
 //   host       host bytes by category, when they change
+//   budget     the budget of the device's memory changed (whenever it did)
 //   result     a training step is over (all steps, not those of the window)
 //   refusal    the run was refused before its first step
 //   end        the run ended; a file without it is of a run that was stopped
@@ -61,7 +62,7 @@ inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
 // The only version that is written and read. Earlier ones were never released.
-inline constexpr int64_t kTraceFormatVersion = 17;
+inline constexpr int64_t kTraceFormatVersion = 18;
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
@@ -175,6 +176,7 @@ struct TraceContents {
   std::vector<NetworkRecord> networks;
   std::vector<ClockRecord> clocks;  // by time
   std::vector<HostRecord> hosts;
+  std::vector<BudgetRecord> budgets;  // by time
   std::vector<ResultRecord> results;
   std::optional<RefusalRecord> refusal;
   std::optional<EndRecord> end;

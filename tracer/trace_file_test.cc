@@ -27,7 +27,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr char kHeader[] =
-    "{\"format\":\"castor-trace\",\"version\":17,\"ranks\":1}\n";
+    "{\"format\":\"castor-trace\",\"version\":18,\"ranks\":1}\n";
 constexpr char kRun[] =
     R"({"type":"run","title":"gpt2","device":"host","policy":"auto",)"
     R"("device_budget_bytes":4096,"host_budget_bytes":null,"steps":9,)"
@@ -88,7 +88,7 @@ std::string All() {
                       kRefusal, kEnd);
 }
 
-// What is in some traces alone.
+// Only some traces have these.
 TEST(TraceFile, ReadsGradientBlocksAndDeviceSums) {
   const auto with = [](absl::string_view actions, absl::string_view sum) {
     return ParseTrace(absl::StrReplaceAll(
@@ -256,7 +256,7 @@ TEST(TraceFile, ReadsTheDocumentedRecords) {
   EXPECT_EQ(contents->end, (EndRecord{"failed", "disk", 1200}));
 }
 
-// What no stream does has no number on one.
+// Work that no stream does has no number on one.
 TEST(TraceFile, ReadsPauses) {
   const auto contents =
       ParseTrace(absl::StrCat(kHeader, kRun, "[\"work\",0,0,11,0,-1,-1,5,9]\n",
@@ -319,8 +319,7 @@ TEST(TraceFile, LeavesOutATruncatedLineAndSaysSo) {
   }
 }
 
-// What a reader sees that a writer overtakes: what comes later is there
-// already.
+// A reader that a writer overtakes sees zeros: later lines are there already.
 TEST(TraceFile, EndsWhereItsWriterHasNotYetWritten) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run.trace";
@@ -352,18 +351,18 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   for (const char* other : {"hello\n", "{}\n", "[]\n"}) {
     EXPECT_THAT(Error(other), EndsWith(": no Castor trace"));
   }
-  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":17}\n"),
+  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":18}\n"),
               HasSubstr("this is no Castor trace"));
 }
 
-// Versions 2 to 16 were written before the first release.
+// Versions 2 to 17 were written before the first release.
 TEST(TraceFile, RefusesOtherVersionsAndSaysWhatToDo) {
-  for (const int64_t version : {2, 14, 16, 18}) {
+  for (const int64_t version : {2, 14, 17, 19}) {
     EXPECT_THAT(
         Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":", version,
                            "}\n")),
         AllOf(HasSubstr(absl::StrCat("line 1: version is ", version,
-                                     ", and this program reads 17 alone")),
+                                     ", and this program reads 18 alone")),
               HasSubstr("record the trace anew, or read it with the Castor "
                         "that wrote it")));
   }
@@ -372,12 +371,12 @@ TEST(TraceFile, RefusesOtherVersionsAndSaysWhatToDo) {
 TEST(TraceFile, RefusesANumberOfRanksThatNoRunHas) {
   for (const char* ranks : {"0", "-1", "1048577", "null", "\"1\""}) {
     EXPECT_THAT(
-        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":17,"
+        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":18,"
                            "\"ranks\":",
                            ranks, "}\n")),
         HasSubstr("ranks must be an integer from 1 to 1048576"));
   }
-  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":17}\n"),
+  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":18}\n"),
               HasSubstr("ranks is missing"));
 }
 

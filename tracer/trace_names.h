@@ -12,6 +12,10 @@ inline constexpr absl::string_view kKinds[] = {"compute", "reduce", "update"};
 inline constexpr absl::string_view kPhases[] = {"forward", "backward",
                                                 "optimizer"};
 
+// Who asked for another budget (BudgetAsker).
+inline constexpr absl::string_view kAskers[] = {"program", "castor resize",
+                                                "follow"};
+
 // The lane on which the host thread's waits for data lie, in runs that stream
 // these. No stream of a device has it.
 inline constexpr absl::string_view kDataStream = "waits_for_data";

@@ -79,10 +79,10 @@ class Reader {
     return error_;
   }
   TraceContents& contents() { return contents_; }
-  // Of a header that was read; 0: none was.
+  // The number of ranks in the header that was read; 0: none was.
   int64_t ranks() const { return ranks_; }
 
-  // What was read is one rank's; another's begins.
+  // Returns what was read, which is one rank's; another's begins.
   TraceContents Take() {
     step_of_tag_.fill(-1);
     return std::exchange(contents_, {});
@@ -97,6 +97,7 @@ class Reader {
   void ReadRun(JsonFields& fields);
   void ReadStep(JsonFields& fields);
   void ReadResult(JsonFields& fields);
+  void ReadBudget(JsonFields& fields);
   void ReadRefusal(JsonFields& fields);
   void ReadEnd(JsonFields& fields);
   void ReadClock(JsonFields& fields);
@@ -107,8 +108,8 @@ class Reader {
   void ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work);
   void ReadWait(absl::Span<const int64_t> numbers);
   void ReadNetwork(absl::Span<const int64_t> numbers);
-  // Whether there are `size` numbers, as there must be; if not, the reading
-  // fails.
+  // Returns true if there are `size` numbers, as there must be; if not, the
+  // reading fails.
   bool HaveSize(absl::Span<const int64_t> numbers, size_t size) {
     if (numbers.size() == size) return true;
     Fail(absl::StrCat("has ", numbers.size(), " numbers, not ", size));
@@ -165,6 +166,8 @@ void Reader::ReadObject(const Json& json) {
              &error_);
   } else if (type == "step") {
     ReadStep(fields);
+  } else if (type == "budget") {
+    ReadBudget(fields);
   } else if (type == "result") {
     ReadResult(fields);
   } else if (type == "refusal") {
@@ -177,7 +180,7 @@ void Reader::ReadObject(const Json& json) {
     fields.Fail("type",
                 absl::StrCat("is ", Printable(type),
                              ", not one of run, step_trace, plan, step, "
-                             "result, refusal, end, clock"));
+                             "budget, result, refusal, end, clock"));
   }
 }
 
@@ -247,6 +250,19 @@ void Reader::ReadResult(JsonFields& fields) {
   }
   fields.Done();
   contents_.results.push_back(result);
+}
+
+void Reader::ReadBudget(JsonFields& fields) {
+  const std::vector<BudgetRecord>& before = contents_.budgets;
+  BudgetRecord budget;
+  budget.time_ns =
+      fields.Int("time_ns", before.empty() ? 0 : before.back().time_ns);
+  budget.step = fields.Int("step");
+  budget.from_bytes = fields.Budget("from_bytes");
+  budget.to_bytes = fields.Budget("to_bytes");
+  budget.asker = fields.OneOf<BudgetAsker>("asked_by", trace_names::kAskers);
+  fields.Done();
+  contents_.budgets.push_back(budget);
 }
 
 void Reader::ReadRefusal(JsonFields& fields) {
@@ -433,12 +449,12 @@ void Reader::ReadNetwork(absl::Span<const int64_t> numbers) {
                                 .received_bytes = numbers[7]});
 }
 
-// Whether a rank's part begins with the line, in a file of several.
+// Returns true if a rank's part begins with the line, in a file of several.
 bool IsFirstLine(absl::string_view line) {
   return absl::StartsWith(line, "{\"format\"");
 }
 
-// Why `next` cannot be of one run with the ranks before; else empty.
+// Returns why `next` cannot be of one run with the ranks before; else empty.
 std::string Misfit(const std::vector<TraceContents>& ranks,
                    const TraceContents& next) {
   if (!next.run.has_value()) return "";
@@ -457,7 +473,7 @@ std::string Misfit(const std::vector<TraceContents>& ranks,
   return "";
 }
 
-// What a file holds, line by line.
+// Reads a file's ranks, line by line.
 class RanksReader {
  public:
   // `source` names it in messages.
@@ -494,7 +510,7 @@ class RanksReader {
     }
     if (error_.empty()) error_ = Misfit(ranks_, reader_->contents());
     if (!error_.empty()) {
-      // What no header begins is some other file.
+      // A file that no header begins is no trace.
       const bool begun = number_ > 1 || reader_->ranks() > 0;
       return absl::InvalidArgumentError(
           absl::StrCat(source_, ", line ", number_, ": ", error_,
@@ -540,9 +556,9 @@ absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
       absl::StrCat("trace file \"", path, "\""),
       [&]() -> absl::StatusOr<std::vector<TraceContents>> {
         RanksReader reader(path);
-        // A piece of a file is no snapshot: what is appended meanwhile may be
-        // seen at its end and not before it, where there are zeros yet. There
-        // the trace ends, as far as this reader came in time.
+        // A piece of a file is no snapshot: text that is appended meanwhile may
+        // be seen at its end and not before it, where there are zeros yet.
+        // There the trace ends, as far as this reader came in time.
         bool overtaken = false;
         const absl::StatusOr<bool> truncated = ForEachLine(
             path,

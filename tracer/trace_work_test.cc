@@ -27,7 +27,7 @@ namespace castor {
 namespace {
 
 constexpr char kHeader[] =
-    "{\"format\":\"castor-trace\",\"version\":17,\"ranks\":1}\n";
+    "{\"format\":\"castor-trace\",\"version\":18,\"ranks\":1}\n";
 
 std::string Repeated(absl::string_view piece, int times) {
   std::string text;

@@ -135,7 +135,7 @@ Json PlanJson(const PlanRecord& plan) {
   return json;
 }
 
-// `text` as the reader will have it, cut to what it accepts.
+// Returns `text` as the reader will have it, cut to the length that it accepts.
 std::string Clipped(const std::string& text) {
   constexpr auto kReplace = Json::error_handler_t::replace;
   std::string valid =
@@ -290,6 +290,16 @@ void TraceWriter::Append(const HostRecord& host) {
   line.Add(host.time_ns);
   for (const int64_t bytes : host.bytes) line.Add(bytes);
   Write(line.Finish());
+}
+
+void TraceWriter::Append(const BudgetRecord& budget) {
+  Write(Line(
+      {{"type", "budget"},
+       {"time_ns", budget.time_ns},
+       {"step", budget.step},
+       {"from_bytes", Budget(budget.from_bytes)},
+       {"to_bytes", Budget(budget.to_bytes)},
+       {"asked_by", trace_names::kAskers[static_cast<int>(budget.asker)]}}));
 }
 
 void TraceWriter::Append(const ResultRecord& result) {

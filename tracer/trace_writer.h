@@ -45,6 +45,7 @@ class TraceWriter {
   int64_t Append(const PlanRecord& plan);
   void Append(const StepRecord& step);
   void Append(const HostRecord& host);
+  void Append(const BudgetRecord& budget);
   void Append(const ResultRecord& result);
   void Append(const RefusalRecord& refusal);
   void Append(const EndRecord& end);

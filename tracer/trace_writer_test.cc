@@ -26,7 +26,8 @@ std::string TemporaryPath(const char* name) {
   return absl::StrCat(base == nullptr ? "/tmp" : base, "/", getpid(), name);
 }
 
-// What JSON must escape, and text of more than one byte per character.
+// Draws names with characters that JSON must escape, and with characters of
+// more than one byte.
 std::string DrawName() {
   std::string name;
   for (const std::string& piece : *rc::gen::container<std::vector<std::string>>(
@@ -197,6 +198,12 @@ TEST(TraceFileProperty, SurvivesARoundTrip) {
         default:
           sent.results.push_back({.step = i + 1, .loss = i / 3.0});
           (*writer)->Append(sent.results.back());
+          sent.budgets.push_back({.time_ns = i,
+                                  .step = i + 1,
+                                  .from_bytes = kUnlimitedBytes,
+                                  .to_bytes = i,
+                                  .asker = static_cast<BudgetAsker>(i % 3)});
+          (*writer)->Append(sent.budgets.back());
       }
       RC_ASSERT((*writer)->status().ok());
       // Whole after each record, without closing.
@@ -211,6 +218,7 @@ TEST(TraceFileProperty, SurvivesARoundTrip) {
     RC_ASSERT(contents->plans == sent.plans);
     RC_ASSERT(contents->works == sent.works);
     RC_ASSERT(contents->results == sent.results);
+    RC_ASSERT(contents->budgets == sent.budgets);
   }));
   unlink(path.c_str());
 }

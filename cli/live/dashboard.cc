@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "base/units.h"
+#include "tracer/trace_names.h"
 #include "viewer/page.h"
 
 namespace castor::cli {
@@ -17,6 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 // Evaluations are rarer than steps, and may be dropped without changing a mean.
 constexpr size_t kMaxValidations = 2048;
+
+// A budget that follows a busy card changes often.
+constexpr size_t kMaxBudgets = 256;
 
 Json Budget(int64_t bytes) {
   if (bytes >= kUnlimitedBytes) return nullptr;
@@ -45,6 +49,8 @@ Json Columns(const RunRecord& run, const std::vector<LivePoint>& points) {
   column("h2d_bytes", [](const LivePoint& p) { return p.h2d_bytes; });
   column("d2h_bytes", [](const LivePoint& p) { return p.d2h_bytes; });
   column("learning_rate", [](const LivePoint& p) { return p.learning_rate; });
+  column("device_budget_bytes",
+         [](const LivePoint& p) { return Budget(p.device_budget_bytes); });
   column("device_bytes", [](const LivePoint& p) { return p.device_bytes; });
   column("device_peak_bytes",
          [](const LivePoint& p) { return p.device_peak_bytes; });
@@ -69,6 +75,23 @@ Json MemoryJson(const LiveMemory& memory) {
           {"host_peak_bytes", memory.host_peak_bytes}};
 }
 
+// The steps after which the budget changed.
+Json BudgetsJson(const std::vector<BudgetRecord>& budgets) {
+  Json step = Json::array(), from = Json::array(), to = Json::array();
+  Json asked_by = Json::array();
+  for (const BudgetRecord& budget : budgets) {
+    step.push_back(budget.step);
+    from.push_back(Budget(budget.from_bytes));
+    to.push_back(Budget(budget.to_bytes));
+    asked_by.push_back(
+        std::string(trace_names::kAskers[static_cast<int>(budget.asker)]));
+  }
+  return {{"step", std::move(step)},
+          {"from", std::move(from)},
+          {"to", std::move(to)},
+          {"asked_by", std::move(asked_by)}};
+}
+
 // The query's step; 0 where it is not given. False: not a number.
 bool StepOf(const HttpQuery& query, const char* name, int64_t* step) {
   const auto found = query.find(name);
@@ -79,7 +102,9 @@ bool StepOf(const HttpQuery& query, const char* name, int64_t* step) {
 }  // namespace
 
 Dashboard::Dashboard(const RunRecord& run, int64_t step)
-    : run_(run), first_step_(step + 1) {}
+    : run_(run),
+      first_step_(step + 1),
+      budget_bytes_(run.device_budget_bytes) {}
 
 Dashboard::~Dashboard() = default;
 
@@ -100,21 +125,29 @@ absl::StatusOr<std::unique_ptr<Dashboard>> Dashboard::Start(
 }
 
 void Dashboard::AddStep(const StepReport& step, const LiveMemory& memory) {
-  const LivePoint point = {.step = step.step,
-                           .steps = 1,
-                           .loss = step.loss,
-                           .seconds = step.seconds,
-                           .stall_seconds = step.stall_seconds,
-                           .h2d_bytes = static_cast<double>(step.h2d_bytes),
-                           .d2h_bytes = static_cast<double>(step.d2h_bytes),
-                           .learning_rate = step.learning_rate,
-                           .device_bytes = memory.device.Sum(),
-                           .device_peak_bytes = step.device_peak_bytes,
-                           .host_bytes = memory.host.Sum(),
-                           .warmup = step.warmup};
+  LivePoint point = {.step = step.step,
+                     .steps = 1,
+                     .loss = step.loss,
+                     .seconds = step.seconds,
+                     .stall_seconds = step.stall_seconds,
+                     .h2d_bytes = static_cast<double>(step.h2d_bytes),
+                     .d2h_bytes = static_cast<double>(step.d2h_bytes),
+                     .learning_rate = step.learning_rate,
+                     .device_bytes = memory.device.Sum(),
+                     .device_peak_bytes = step.device_peak_bytes,
+                     .host_bytes = memory.host.Sum(),
+                     .warmup = step.warmup};
   std::lock_guard<std::mutex> lock(mutex_);
+  point.device_budget_bytes = budget_bytes_;
   history_.Add(point);
   memory_ = memory;
+}
+
+void Dashboard::AddBudget(const BudgetRecord& change) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  budget_bytes_ = change.to_bytes;
+  budgets_.push_back(change);
+  if (budgets_.size() > kMaxBudgets) budgets_.erase(budgets_.begin());
 }
 
 void Dashboard::AddValidation(int64_t step, const LiveValidation& validation) {
@@ -148,6 +181,8 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
   std::vector<std::pair<int64_t, LiveValidation>> validations;
   LivePoint latest;
   LiveMemory memory;
+  int64_t budget_bytes;
+  std::vector<BudgetRecord> budgets;
   Json answer;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -163,6 +198,8 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
     }
     latest = history_.latest();
     memory = memory_;
+    budget_bytes = budget_bytes_;
+    budgets = budgets_;
     answer["every"] = history_.every();
     answer["state"] = state_;
     answer["message"] = message_;
@@ -171,7 +208,7 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
   answer["run"] = {{"title", run_.title},
                    {"device", run_.device},
                    {"policy", run_.policy},
-                   {"device_budget_bytes", Budget(run_.device_budget_bytes)},
+                   {"device_budget_bytes", Budget(budget_bytes)},
                    {"host_budget_bytes", Budget(run_.host_budget_bytes)},
                    {"first_step", first_step_},
                    {"steps", run_.steps},
@@ -192,6 +229,7 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
                           {"loss", std::move(losses)},
                           {"perplexity", std::move(perplexities)},
                           {"token_accuracy", std::move(accuracies)}};
+  answer["budgets"] = BudgetsJson(budgets);
   answer["memory"] = MemoryJson(memory);
   return JsonReply(std::make_shared<const std::string>(answer.dump(
       -1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)));

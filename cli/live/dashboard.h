@@ -1,5 +1,4 @@
-// `castor train --dashboard PORT`: what a run does, in a browser, while it
-// runs.
+// `castor train --dashboard PORT`: shows a run in a browser while it goes on.
 //
 //   GET /           the page (viewer/src/dashboard.ts)
 //   GET /live.json  the run as JSON: its description, its state, its steps, its
@@ -10,7 +9,7 @@
 //
 // The run hands over numbers, under a lock held for microseconds; answers are
 // made from a copy by the server's threads, so that no client holds up a step.
-// Cost: AddStep takes 0.1 us, where nobody asks.
+// Cost: AddStep takes 0.1 us while nobody asks.
 #ifndef CASTOR_CLI_LIVE_DASHBOARD_H_
 #define CASTOR_CLI_LIVE_DASHBOARD_H_
 
@@ -39,7 +38,7 @@ struct LiveMemory {
   int64_t host_peak_bytes = 0;
 };
 
-// What an evaluation said.
+// The results of an evaluation.
 struct LiveValidation {
   double loss = 0;
   double perplexity = 0;
@@ -50,8 +49,8 @@ class Dashboard {
  public:
   // Points of a history; see LiveHistory.
   static constexpr int64_t kMaxPoints = 4096;
-  // A page asks every second. When the run ends, one that has asked of late is
-  // given the time to hear of it.
+  // A page asks every second. When the run ends, a page that has asked lately
+  // is given this long to hear of it.
   static constexpr std::chrono::milliseconds kLastWords{1500};
 
   // `step` steps are over already. InvalidArgument: see LoopbackServer::Start.
@@ -64,8 +63,10 @@ class Dashboard {
 
   void AddStep(const StepReport& step, const LiveMemory& memory);
   void AddValidation(int64_t step, const LiveValidation& validation);
-  // "finished", "interrupted" or "failed", and why. Returns when those who
-  // watch had time to ask once more.
+  // Notes that the steps that are added from now on have this budget.
+  void AddBudget(const BudgetRecord& change);
+  // `state` is "finished", "interrupted" or "failed", and `message` says why.
+  // Returns when pages that watch have had time to ask once more.
   void End(const std::string& state, const std::string& message);
 
  private:
@@ -74,16 +75,18 @@ class Dashboard {
 
   const RunRecord run_;
   const int64_t first_step_;
-  // Guards all that follows but the server.
+  // Guards all members below except the server.
   std::mutex mutex_;
   LiveHistory history_{kMaxPoints};
   LiveMemory memory_;
   std::vector<std::pair<int64_t, LiveValidation>> validations_;
+  int64_t budget_bytes_;               // the device's, now
+  std::vector<BudgetRecord> budgets_;  // its latest changes
   std::string state_ = "running";
   std::string message_;
   std::chrono::steady_clock::time_point asked_{};  // last
 
-  std::unique_ptr<LoopbackServer> server_;  // gone before all it asks
+  std::unique_ptr<LoopbackServer> server_;  // ends before all that it reads
 };
 
 }  // namespace castor::cli

@@ -143,6 +143,24 @@ TEST_F(DashboardOf, StepsHandsOutWhatIsNew) {
   }
 }
 
+TEST_F(DashboardOf, ABudgetThatChanges) {
+  Start();
+  dashboard_->AddStep(Step(1), Memory());
+  EXPECT_EQ(Ask()["budgets"]["step"], Json::array());
+  dashboard_->AddBudget({.step = 1,
+                         .from_bytes = 1000,
+                         .to_bytes = 700,
+                         .asker = BudgetAsker::kResize});
+  dashboard_->AddStep(Step(2), Memory());
+  const Json answer = Ask();
+  EXPECT_EQ(answer["points"]["device_budget_bytes"], Json({1000, 700}));
+  EXPECT_EQ(answer["run"]["device_budget_bytes"], 700);
+  EXPECT_EQ(answer["budgets"], Json({{"step", {1}},
+                                     {"from", {1000}},
+                                     {"to", {700}},
+                                     {"asked_by", {"castor resize"}}}));
+}
+
 // A loss that is no number is null: JSON knows no other.
 TEST_F(DashboardOf, ALossThatIsNoNumber) {
   Start();

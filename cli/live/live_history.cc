@@ -22,6 +22,8 @@ LivePoint Merge(const LivePoint& a, const LivePoint& b) {
   both.stall_seconds = mean(a.stall_seconds, b.stall_seconds);
   both.h2d_bytes = mean(a.h2d_bytes, b.h2d_bytes);
   both.d2h_bytes = mean(a.d2h_bytes, b.d2h_bytes);
+  both.device_budget_bytes =
+      std::max(a.device_budget_bytes, b.device_budget_bytes);
   both.device_bytes = std::max(a.device_bytes, b.device_bytes);
   both.device_peak_bytes = std::max(a.device_peak_bytes, b.device_peak_bytes);
   both.host_bytes = std::max(a.host_bytes, b.host_bytes);

@@ -1,4 +1,4 @@
-// What the dashboard draws: a run's steps in bounded memory.
+// The curves that the dashboard draws: a run's steps in bounded memory.
 //
 // The steps are cut into *points* of `every()` steps each, at first 1. When
 // there are as many points as there is room for, neighbours become one, so that
@@ -21,31 +21,32 @@ struct LivePoint {
   double stall_seconds = 0;
   double h2d_bytes = 0;
   double d2h_bytes = 0;
-  // What the last of the steps had:
+  // Values of the last of the steps:
   double learning_rate = 0;
-  // The most that any of the steps had:
+  // Maxima over the steps:
+  int64_t device_budget_bytes = 0;
   int64_t device_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
-  // Whether it holds for any of the steps:
+  // True if it holds for any of the steps:
   bool warmup = false;
 
   friend bool operator==(const LivePoint&, const LivePoint&) = default;
 };
 
-// `a` and then `b`.
+// Returns one point for `a` and then `b`.
 LivePoint Merge(const LivePoint& a, const LivePoint& b);
 
 class LiveHistory {
  public:
-  // `capacity` points, an even number.
+  // Has room for `capacity` points, an even number.
   explicit LiveHistory(int64_t capacity) : capacity_(capacity) {}
 
-  // A step (`steps` is 1), later than all before it.
+  // Adds a step (`steps` is 1), later than all before it.
   void Add(const LivePoint& step);
 
-  // Whole points, in order. They do not change, but all at once when every()
-  // does.
+  // Whole points, in order. They change only when every() does, then all at
+  // once.
   const std::vector<LivePoint>& points() const { return points_; }
   int64_t every() const { return every_; }
   // The last step alone; steps is 0 before the first.

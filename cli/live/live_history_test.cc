@@ -78,12 +78,15 @@ TEST(LivePoint, MergesByTheKindOfEachFigure) {
   a.device_peak_bytes = 9;
   LivePoint b = Step(4, 2);
   b.learning_rate = 2;
+  a.device_budget_bytes = 20;
+  b.device_budget_bytes = 10;
   b.host_bytes = 5;
   const LivePoint both = Merge(a, b);
   EXPECT_EQ(both.step, 4);
   EXPECT_EQ(both.steps, 4);
   EXPECT_EQ(both.loss, 5);
   EXPECT_EQ(both.learning_rate, 2);
+  EXPECT_EQ(both.device_budget_bytes, 20);
   EXPECT_EQ(both.device_peak_bytes, 9);
   EXPECT_EQ(both.host_bytes, 5);
   EXPECT_TRUE(both.warmup);

@@ -97,6 +97,10 @@ void LiveRun::AddValidation(int64_t step, const LiveValidation& validation) {
   Write(step, scalars);
 }
 
+void LiveRun::AddBudget(const BudgetRecord& change) {
+  if (dashboard_ != nullptr) dashboard_->AddBudget(change);
+}
+
 void LiveRun::Write(int64_t step, absl::Span<const Scalar> scalars) {
   const double now = std::chrono::duration<double>(
                          std::chrono::system_clock::now().time_since_epoch())

@@ -19,18 +19,21 @@ namespace castor::cli {
 // InvalidArgument: the port is no number from 0 to 65535.
 absl::Status CheckLiveOptions(const LiveOptions& options);
 
-// Whatever happens to them, the run that is followed goes on: a failure to
-// write is told once, on standard error.
+// Whatever happens to those who follow, the run goes on: a failure to write is
+// told once, on standard error.
 class LiveRun {
  public:
-  // Prints where they are. `trainer` outlives this and has the steps before
-  // the first one. InvalidArgument: an option cannot be had, named.
+  // Prints where they are found. `trainer` outlives this object and has the
+  // steps before the first one. InvalidArgument names an option that cannot be
+  // carried out.
   static absl::StatusOr<std::unique_ptr<LiveRun>> Create(
       const LiveOptions& options, const RunRecord& run, const Trainer* trainer);
 
-  // The trainer's thread calls it when a step is wholly over.
+  // Called by the trainer's thread when a step is wholly over.
   void AddStep(const StepReport& step);
   void AddValidation(int64_t step, const LiveValidation& validation);
+  // Called when all steps before the change have been added.
+  void AddBudget(const BudgetRecord& change);
   // See Dashboard::End.
   void End(const std::string& state, const std::string& message);
 

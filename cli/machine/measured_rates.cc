@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "kernels/adam/adam.h"
 #include "kernels/add/add.h"
 #include "kernels/attention/attention.h"
@@ -19,7 +20,7 @@ namespace castor::cli {
 namespace {
 
 constexpr int kRounds = 5;
-// What is shorter is repeated within a round, for the clock's sake.
+// Shorter work is repeated within a round, for the clock's sake.
 constexpr double kLeastSeconds = 0.004;
 constexpr double kMostRepeats = 1000;
 // Rows and columns of the matrices: from those of the smallest models' layers
@@ -31,6 +32,30 @@ constexpr int64_t kArrayBytes[] = {int64_t{48} << 10, int64_t{384} << 10,
                                    kRatesBytes};
 
 using Work = std::function<absl::Status(const ExecContext&)>;
+
+int64_t Aligned(int64_t bytes) { return RoundUp(bytes, 256); }
+
+// Places in the device's memory for operands of so many bytes, one behind the
+// other through all of it. In a step an operator's weights and gradients, and
+// activations that backward reads, are not in a cache when it begins; nor is
+// what lies at a place that was last used a hundred MiB ago.
+class Places {
+ public:
+  Places(std::byte* memory, int64_t bytes)
+      : memory_(memory), bytes_(Aligned(bytes)) {
+    CASTOR_CHECK(bytes_ <= kRatesBytes);
+  }
+
+  std::byte* Next() {
+    if (at_ + bytes_ > kRatesBytes) at_ = 0;
+    return memory_ + std::exchange(at_, at_ + bytes_);
+  }
+
+ private:
+  std::byte* const memory_;
+  const int64_t bytes_;
+  int64_t at_ = 0;
+};
 
 absl::StatusOr<double> SecondsOf(Device& device, StreamId stream,
                                  const Work& work, int64_t repeats) {
@@ -65,26 +90,29 @@ absl::StatusOr<double> BestRate(Device& device, StreamId stream, double units,
   return units / least;
 }
 
-absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype) {
-  std::byte* const memory = device.memory();
+absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
+                                        const kernels::KernelSizes* gpu_sizes) {
   RateBySize rates;
   for (const int64_t side : kSides) {
     const int64_t matrix = side * side * SizeOf(dtype);
-    const kernels::MatmulArgs args = {.m = side,
-                                      .n = side,
-                                      .k = side,
-                                      .a = memory,
-                                      .lda = side,
-                                      .b = memory + matrix,
-                                      .ldb = side,
-                                      .c = memory + 2 * matrix,
-                                      .ldc = side,
-                                      .dtype = dtype,
-                                      .workspace = memory + 3 * matrix};
+    kernels::MatmulArgs args = {.m = side,
+                                .n = side,
+                                .k = side,
+                                .lda = side,
+                                .ldb = side,
+                                .ldc = side,
+                                .dtype = dtype};
+    Places places(device.memory(),
+                  3 * matrix + kernels::WorkspaceBytes(gpu_sizes, args));
     const double flops = 2.0 * static_cast<double>(side * side * side);
     CASTOR_ASSIGN_OR_RETURN(const double rate,
                             BestRate(device, StreamId::kCompute, flops,
                                      [&](const ExecContext& context) {
+                                       std::byte* const at = places.Next();
+                                       args.a = at;
+                                       args.b = at + matrix;
+                                       args.c = at + 2 * matrix;
+                                       args.workspace = at + 3 * matrix;
                                        return kernels::Run(context, args);
                                      }));
     rates.points.push_back({flops, rate});
@@ -100,34 +128,51 @@ absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
   shape.heads = 8;
   shape.head_size = 64;
   shape.dtype = dtype;
-  const int64_t array =
+  const int64_t elements =
       shape.batch * shape.positions * shape.heads * shape.head_size;
-  std::byte* at = device.memory();
-  const auto take = [&](int64_t bytes) {
-    return std::exchange(at, at + (bytes + 255) / 256 * 256);
-  };
-  kernels::AttentionForwardArgs args;
-  args.shape = shape;
-  args.q = take(array * SizeOf(dtype));
-  args.k = take(array * SizeOf(dtype));
-  args.v = take(array * SizeOf(dtype));
-  args.out = take(array * SizeOf(dtype));
-  args.lse = reinterpret_cast<float*>(
-      take(shape.batch * shape.heads * shape.positions *
-           static_cast<int64_t>(sizeof(float))));
-  args.workspace = take(kernels::WorkspaceBytes(gpu_sizes, args));
-  // Two products over half of all pairs of positions.
-  const double flops =
-      2.0 * static_cast<double>(array) * static_cast<double>(shape.positions);
-  return BestRate(
-      device, StreamId::kCompute, flops,
-      [&](const ExecContext& context) { return kernels::Run(context, args); });
+  const int64_t array = Aligned(elements * SizeOf(dtype));
+  const int64_t rows = Aligned(shape.batch * shape.heads * shape.positions *
+                               static_cast<int64_t>(sizeof(float)));
+  kernels::AttentionForwardArgs forward = {.shape = shape};
+  kernels::AttentionBackwardArgs backward = {.shape = shape};
+  const int64_t workspace =
+      std::max(kernels::WorkspaceBytes(gpu_sizes, forward),
+               kernels::WorkspaceBytes(gpu_sizes, backward));
+  Places places(device.memory(), 8 * array + rows + workspace);
+  // Two products, and five backward, over half of all pairs of positions.
+  const double flops = 7.0 * static_cast<double>(elements) *
+                       static_cast<double>(shape.positions);
+  return BestRate(device, StreamId::kCompute, flops,
+                  [&](const ExecContext& context) -> absl::Status {
+                    std::byte* at = places.Next();
+                    const auto take = [&](int64_t bytes) {
+                      return std::exchange(at, at + bytes);
+                    };
+                    backward.q = forward.q = take(array);
+                    backward.k = forward.k = take(array);
+                    backward.v = forward.v = take(array);
+                    backward.out = forward.out = take(array);
+                    backward.dout = take(array);
+                    backward.dq = take(array);
+                    backward.dk = take(array);
+                    backward.dv = take(array);
+                    forward.lse = reinterpret_cast<float*>(take(rows));
+                    backward.lse = forward.lse;
+                    backward.workspace = forward.workspace = at;
+                    CASTOR_RETURN_IF_ERROR(kernels::Run(context, forward));
+                    return kernels::Run(context, backward);
+                  });
 }
 
 absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
                                   const kernels::KernelSizes* gpu_sizes) {
+  // Zeros everywhere, not another type's results: numbers that no kernel is
+  // slow on.
+  CASTOR_RETURN_IF_ERROR(device.Synchronize(
+      device.Fill(StreamId::kCompute, 0, device.memory(), 0, kRatesBytes)));
   TypeRates type;
-  CASTOR_ASSIGN_OR_RETURN(type.products, ProductRates(device, dtype));
+  CASTOR_ASSIGN_OR_RETURN(type.products,
+                          ProductRates(device, dtype, gpu_sizes));
   for (const RateBySize::Point& point : type.products.points) {
     type.flops_per_s = std::max(type.flops_per_s, point.units_per_s);
   }
@@ -137,20 +182,21 @@ absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
 }
 
 absl::StatusOr<RateBySize> ArrayRates(Device& device) {
-  std::byte* const memory = device.memory();
   RateBySize rates;
   for (const int64_t bytes : kArrayBytes) {
     const int64_t third = bytes / 3;
-    const kernels::AddArgs args = {
+    kernels::AddArgs args = {
         .dtype = DType::kFloat32,
-        .size = third / static_cast<int64_t>(sizeof(float)),
-        .a = memory,
-        .b = memory + third,
-        .y = memory + 2 * third};
+        .size = third / static_cast<int64_t>(sizeof(float))};
+    Places places(device.memory(), bytes);
     CASTOR_ASSIGN_OR_RETURN(
         const double rate,
         BestRate(device, StreamId::kCompute, static_cast<double>(bytes),
                  [&](const ExecContext& context) {
+                   std::byte* const at = places.Next();
+                   args.a = at;
+                   args.b = at + third;
+                   args.y = at + 2 * third;
                    return kernels::Run(context, args);
                  }));
     rates.points.push_back({static_cast<double>(bytes), rate});
@@ -217,9 +263,6 @@ double MemoryGbps(const MeasuredRates& rates) {
 
 absl::StatusOr<MeasuredRates> MeasureRates(
     Device& device, std::byte* host, const kernels::KernelSizes* gpu_sizes) {
-  // Zeros everywhere: numbers that no kernel is slow on.
-  CASTOR_RETURN_IF_ERROR(device.Synchronize(
-      device.Fill(StreamId::kCompute, 0, device.memory(), 0, kRatesBytes)));
   MeasuredRates rates;
   CASTOR_ASSIGN_OR_RETURN(rates.fp32,
                           RatesOf(device, DType::kFloat32, gpu_sizes));
@@ -256,7 +299,8 @@ Json GpuRow(const MeasuredRates& rates, const cuda::GpuProperties& gpu) {
   const auto teraflops = [](const TypeRates& type) {
     return Rounded(type.flops_per_s / 1e12);
   };
-  // What was measured is what is reached.
+  // The measured rates are the peaks of the row, so operators reach all of
+  // them.
   const double attention =
       std::min(1.0, rates.bf16.attention_flops_per_s / rates.bf16.flops_per_s);
   return {

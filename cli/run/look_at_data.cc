@@ -26,7 +26,7 @@ constexpr int64_t kTokensSampled = int64_t{1} << 22;
 // From so many percent on, padding is told of.
 constexpr double kPaddingTold = 1;
 
-// What would give the unlabelled samples a label.
+// Says what would give the unlabelled samples a label.
 std::string Remedy(const LabelCount& count) {
   if (count.never == count.unlabelled) {
     return "they have none at any length (not counted are labels of -100, a "
@@ -73,7 +73,7 @@ std::vector<OtherFile> DataFiles(const DataConfig& data) {
   const auto add = [&](const char* key,
                        const std::vector<DataSource>& sources) {
     for (const DataSource& source : sources) {
-      // What cannot be found is refused where it is opened.
+      // Files that cannot be found are refused where they are opened.
       const absl::StatusOr<FoundFiles> found = FindFiles(source.path);
       if (!found.ok()) continue;
       for (const std::string& path : found->paths) files.push_back({key, path});
@@ -194,14 +194,32 @@ absl::StatusOr<std::string> ShowSample(const DataSet& data,
   if (model.task() == ModelTask::kSequenceLabel) {
     of_first = {.sequence = targets[0]};
   } else if (model.sequence_labels() > 0) {
-    of_first = SplitTarget(targets[0], model.vocabulary());
+    of_first = SplitTarget(targets[0], model.labels());
   }
   targets[0] = of_first.word;
-  const std::string label = of_first.sequence != kNoTarget
-                                ? absl::StrCat("  label ", of_first.sequence)
-                                : "";
-  // What follows the last target may be padding, and is not shown. A sample of
-  // a run has a target beyond its tokens.
+  std::string label = of_first.sequence != kNoTarget
+                          ? absl::StrCat("  label ", of_first.sequence)
+                          : "";
+  if (model.task() == ModelTask::kSpan) {
+    // The span's tokens are those that are marked as learned.
+    const auto says = [](int32_t position) {
+      return position == kNoTarget ? "none" : absl::StrCat(position);
+    };
+    label = absl::StrCat("  span from ", says(of_first.word), " to ",
+                         says(of_first.sequence));
+    targets[0] = kNoTarget;
+    // An end that does not count leaves the other one alone.
+    const int32_t first =
+        of_first.word != kNoTarget ? of_first.word : of_first.sequence;
+    const int32_t last = std::min(
+        of_first.sequence != kNoTarget ? of_first.sequence : of_first.word,
+        documents[0].end - 1);
+    for (int32_t i = std::max(first, 0); i <= last; ++i) {
+      targets[static_cast<size_t>(i)] = 0;
+    }
+  }
+  // The tokens after the last target may be padding, and are not shown. A
+  // sample of a run has a target beyond its tokens.
   tokens.push_back(targets.back());
   int64_t end = documents[0].end;
   while (end > 0 && targets[static_cast<size_t>(end - 1)] == kNoTarget) --end;

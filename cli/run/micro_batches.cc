@@ -23,12 +23,14 @@ void CutRows(int64_t batch, int64_t from, int64_t length,
   values->resize(batch * length);
 }
 
-// Parts targets that have labels of sequences, too, from those.
-void SplitTargets(int64_t vocabulary, MicroBatch* micro) {
+// Each target says two things (runtime/data/sequence_label.h). Leaves the first
+// in `targets` and puts the second into a list of its own. `labels` says how
+// many values the first may have.
+void SplitTargets(int64_t labels, MicroBatch* micro) {
   std::vector<int32_t>& sequences = micro->other_targets.emplace_back();
   sequences.reserve(micro->targets.size());
   for (int32_t& target : micro->targets) {
-    const TwoTargets two = SplitTarget(target, vocabulary);
+    const TwoTargets two = SplitTarget(target, labels);
     target = two.word;
     sequences.push_back(two.sequence);
   }
@@ -58,7 +60,7 @@ absl::StatusOr<MicroBatch> Read(const DataSet& data, const Architecture& model,
         data.FillSegments(position, shape.batch, micro.segments.data()));
     CutRows(shape.batch, filled, shape.length, &micro.segments);
   }
-  if (model.sequence_labels() > 0) SplitTargets(model.vocabulary(), &micro);
+  if (model.sequence_labels() > 0) SplitTargets(model.labels(), &micro);
   return micro;
 }
 
@@ -66,7 +68,7 @@ absl::StatusOr<MicroBatch> Read(const DataSet& data, const Architecture& model,
 
 StepShape ShapeOf(const Config& config) {
   const Architecture& model = *config.model.architecture;
-  // What pads a sequence that is seen whole is a document of its own.
+  // The padding of a sequence that is seen whole is a document of its own.
   const bool whole = model.task() != ModelTask::kNextToken;
   return {
       .batch = config.train_micro_batch_size_per_gpu,

@@ -27,7 +27,7 @@
 namespace castor::cli {
 namespace {
 
-// What the config.json of a model's directory came to.
+// Returns the identity of the sizes in the config.json of a model's directory.
 InputIdentity SizesOf(const ModelConfig& model) {
   Sha256 sum;
   sum.Update(model.architecture->ToJson().dump());
@@ -64,8 +64,8 @@ absl::Status CheckModel(const std::string& path,
   return CheckArchitecture(path, metadata.config.model, config.model);
 }
 
-// What a client's run can be told apart in. That it is another one is said in
-// any case.
+// Returns the settings in which a client's run differs. That it is another run
+// is said in any case.
 std::vector<std::string> DifferencesFromClient(
     const CheckpointMetadata& metadata, const Config& config) {
   std::vector<std::string> differences = {
@@ -78,7 +78,8 @@ std::vector<std::string> DifferencesFromClient(
   return differences;
 }
 
-// What could be told of a run before its checkpoints had its identity.
+// Makes the checks that were possible before checkpoints had their run's
+// identity.
 absl::Status CheckWithoutIdentity(const std::string& path,
                                   const CheckpointMetadata& metadata,
                                   const Config& config) {
@@ -382,9 +383,8 @@ absl::Status Session::InitializeFrom(const std::string& path) {
   CASTOR_RETURN_IF_ERROR(CheckModel(path, metadata, config_));
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
-      CheckpointSource::Create(
-          std::move(reader), engine_->parameters(),
-          static_cast<int>(config_.optimizer.rule->slots().size())));
+      CheckpointSource::Create(std::move(reader), engine_->parameters(),
+                               trainer_->layout()));
   return trainer_->Initialize(*source);
 }
 
@@ -427,9 +427,8 @@ absl::Status Session::Restore(const std::string& path, bool changed,
   }
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
-      CheckpointSource::Create(
-          std::move(reader), engine_->parameters(),
-          static_cast<int>(config_.optimizer.rule->slots().size())));
+      CheckpointSource::Create(std::move(reader), engine_->parameters(),
+                               trainer_->layout()));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
   // With another batch size it may be within a batch.
@@ -506,7 +505,7 @@ std::vector<StepReport> Session::TakeReports() {
 }
 
 double Session::Evaluation::perplexity() const {
-  return std::exp(terms.empty() ? loss : terms[0].loss);
+  return std::exp(terms.empty() || halves ? loss : terms[0].loss);
 }
 
 double Session::Evaluation::accuracy() const {
@@ -528,6 +527,7 @@ Session::Evaluation Session::EvaluationOf(const Trainer::LossSum& sum,
     accuracies.push_back(AccuracyOf(term.correct, term.labels));
   }
   all.terms = NameTerms(config_.model, means);
+  all.halves = config_.model.architecture->task() == ModelTask::kSpan;
   for (size_t k = 0; k < accuracies.size(); ++k) {
     all.terms[k].accuracy = accuracies[k];
   }

@@ -30,14 +30,14 @@
 
 namespace castor::cli {
 
-// The model of a config, made in `engine`'s ZeroInit scope, without bytes; with
+// Makes the model of a config in `engine`'s ZeroInit scope, without bytes, with
 // its frozen parameters marked. InvalidArgument: a pattern that matches none.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
                                                  const ModelConfig& config);
 
 class Session {
  public:
-  // What a session has beside its configuration, by default as one rank.
+  // The options of a session beside its configuration, by default as one rank.
   struct Options {
     RankOptions ranks;
     int local_rank = 0;  // among those of this machine: which GPU is its own
@@ -56,8 +56,8 @@ class Session {
     // Takes lines for the user while data are tokenised; may be null.
     std::function<void(absl::string_view line)> say = {};
     // Nothing is trained: there are no gradients and no optimizer states, and
-    // the validation data, or without any the training data, are what
-    // EvaluateAll goes over. One rank.
+    // EvaluateAll goes over the validation data or, without any, the training
+    // data. One rank.
     bool evaluate_only = false;
     // For a session that generates: the tokens of the first pass, and how many
     // positions there will be in all. No data are opened. One rank.
@@ -74,47 +74,47 @@ class Session {
     // See TrainerOptions::device_memory_request.
     const std::atomic<int64_t>* device_memory_request = nullptr;
     // Called when the model's parameters are known, before data are read, which
-    // may take long: what else there is to refuse. May be null.
+    // may take long. May refuse the run for further reasons. May be null.
     std::function<absl::Status(const Parameters& parameters)> check = {};
   };
 
   // Reads, checks and admits; no parameter has a value yet. The sizes of a
   // model's directory are read unless `config` has them already, and the names,
   // shapes and types of its weights are checked before data are read. On a
-  // refusal
-  // the status is ResourceExhausted and `refused` (may be null) says why.
+  // refusal the status is ResourceExhausted and `refused` (may be null) says
+  // why.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       Config config, Options options, std::optional<RefusedRun>* refused);
 
   // The configuration, with the sizes of a pretrained model filled in.
   const Config& config() const { return config_; }
   Trainer& trainer() { return *trainer_; }
-  // What a GPU is and has room for; empty on the host.
+  // Describes the GPU and the room on it; empty on the host.
   const std::string& device_note() const { return device_note_; }
 
-  // How many tokens a step of all ranks trains on, without what pads samples:
-  // the mean over the data. Where no data were opened, as if none were padded.
+  // How many tokens a step of all ranks trains on, padding left out: the mean
+  // over the data. Where no data were opened, as if none were padded.
   double tokens_per_step() const { return tokens_per_step_; }
 
-  // The identities of what has been read so far and ranks must have in common.
-  // (A single rank does not look at everything.)
+  // The identities of the data read so far that ranks must have in common. (A
+  // single rank does not look at everything.)
   const std::vector<InputIdentity>& inputs() const { return inputs_; }
 
-  // Initial or pretrained values, for a run from step 0.
+  // Gives the parameters initial or pretrained values, for a run from step 0.
   absl::Status Initialize();
-  // Values of a checkpoint, without its step and its optimizer's states, for an
-  // evaluation. InvalidArgument: of another model.
+  // Takes the values of a checkpoint, without its step and its optimizer's
+  // states, for an evaluation. InvalidArgument: of another model.
   absl::Status InitializeFrom(const std::string& path);
-  // Values and step of a checkpoint. With `changed`, whatever other settings
-  // its run had that determine bits (run_identity.h), which *differences then
-  // lists. InvalidArgument: of another model, or without `changed` of another
-  // run.
+  // Takes values and step of a checkpoint. With `changed`, its run may have had
+  // other settings that determine bits (run_identity.h); *differences then
+  // lists them. InvalidArgument: of another model, or without `changed` of
+  // another run.
   absl::Status Restore(const std::string& path, bool changed,
                        std::vector<std::string>* differences);
   // Drains the trainer. `run_id` goes into the checkpoint. As SaveCheckpoint.
   absl::Status Save(const std::string& path, const std::string& run_id);
 
-  // What the files take that go with the model into each checkpoint.
+  // The bytes of the files that go with the model into each checkpoint.
   int64_t kept_bytes() const;
 
   // The id of the run whose checkpoint was restored, if it is still that run;
@@ -122,8 +122,8 @@ class Session {
   const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();
-  // Trainer::TakeReports, with the lengths and tokens of batches that are
-  // formed by length.
+  // Does as Trainer::TakeReports, and adds the lengths and tokens of batches
+  // that are formed by length.
   std::vector<StepReport> TakeReports();
 
   // When the last step waited for its data, on the trainer's clock; both 0
@@ -134,30 +134,34 @@ class Session {
   };
   DataWait data_wait() const { return data_wait_; }
   bool streams() const { return data_.stream != nullptr; }
-  // What has become known of data that are streamed since the last call.
+  // Returns notes on streamed data that are new since the last call.
   std::vector<std::string> TakeDataNotes();
 
   struct Evaluation {
     double loss = 0;          // mean over the labelled tokens
     int64_t num_labels = 0;   // of them
     int64_t num_samples = 0;  // in which they were
-    // How many of them the model says rightly; -1: it does not tell.
+    // How many of them the model predicts correctly; -1: it does not tell.
     int64_t num_correct = 0;
     // Where the loss has several terms, these are all of them. Then `loss` is
     // their sum, and the numbers and figures here are the first one's.
     std::vector<LossTerm> terms = {};
+    // The terms are parts of one mean, as the two ends of a span are.
+    bool halves = false;
 
+    // Returns e to the power of the loss or, where its terms are means of their
+    // own, of the first one.
     double perplexity() const;
-    // The share of the labelled tokens that the model says rightly, in [0, 1];
-    // NaN where it is not known.
+    // Returns the share of the labelled tokens that the model predicts
+    // correctly, in [0, 1]; NaN where it is not known.
     double accuracy() const;
   };
-  // Over the first eval_batches micro batches of the validation data or, where
-  // it has fewer, over all of it: no sample counts twice. Over all of it the
-  // bits are EvaluateAll's, on any number of ranks.
+  // Evaluates over the first eval_batches micro batches of the validation data
+  // or, where it has fewer, over all of it: no sample counts twice. Over all of
+  // it the bits are EvaluateAll's, on any number of ranks.
   absl::StatusOr<Evaluation> Evaluate();
-  // Over the first `most_samples` samples, each once; 0: over all. `progress`
-  // is told now and then what it comes to so far.
+  // Evaluates over the first `most_samples` samples, each once; 0: over all.
+  // `progress` gets the result so far now and then.
   absl::StatusOr<Evaluation> EvaluateAll(
       int64_t most_samples,
       absl::FunctionRef<void(const Evaluation& so_far, int64_t of_samples)>
@@ -166,7 +170,7 @@ class Session {
   absl::string_view evaluated_key() const {
     return data_.validation != nullptr ? "data.validation" : "data.train";
   }
-  // Whether the run evaluates after that step.
+  // Returns true if the run evaluates after that step.
   bool EvaluatesAfter(int64_t step) const;
 
   const EpochSize& epoch() const { return epoch_; }
@@ -174,7 +178,7 @@ class Session {
   // have no text.
   const std::string& first_sample() const { return first_sample_; }
 
-  // How far the run is in what its evaluations say.
+  // The best evaluation so far, and how many later ones were no gain.
   BestState& best() { return best_; }
 
  private:
@@ -183,7 +187,7 @@ class Session {
   absl::Status KeepFiles(const Options& options);
   // Opens the weights of model.pretrained and checks them by their headers.
   absl::Status OpenPretrained();
-  // What losses of so many samples come to.
+  // Returns the evaluation that the losses of so many samples give.
   Evaluation EvaluationOf(const Trainer::LossSum& sum, int64_t samples) const;
   // Says which parameters of another head begin anew.
   void TellOfNewHead(const Options& options) const;
@@ -192,7 +196,7 @@ class Session {
   // Looks at the data that the run is judged by, and sets eval_length_.
   absl::Status LookAtEvaluated(absl::string_view key, const DataSet& data,
                                const Options& options);
-  // A micro batch of evaluations.
+  // Returns the shape of a micro batch of evaluations.
   StepShape EvaluationShape() const;
   // Sets *evaluates if the run is to be judged by validation data now and then.
   absl::Status OpenDataSets(const Options& options, bool* evaluates);
@@ -204,12 +208,12 @@ class Session {
   std::unique_ptr<PretrainedSource> pretrained_;
   DataSplits data_;
   std::vector<InputIdentity> inputs_;
-  // Those of a run that saves, on rank 0.
+  // The kept files of a run that saves, on rank 0.
   CopiedFiles kept_files_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
   std::string device_note_;
-  // What was read at data.train.
+  // The identity of the data that was read at data.train.
   std::string TrainingData() const;
 
   EpochSize epoch_;
@@ -231,7 +235,7 @@ class Session {
   std::string restored_run_;
 };
 
-// What the trainer takes of a config.
+// Returns the trainer's options for a config.
 TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates);
 
 }  // namespace castor::cli

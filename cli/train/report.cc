@@ -348,12 +348,12 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   row("device peak", absl::StrFormat("%s of a budget of %s",
                                      FormatBytes(report.device_peak_bytes),
                                      FormatBytes(report.device_budget_bytes)));
-  if (report.plans > 0) {
-    row("  predicted",
-        absl::StrFormat("%s, the most of %d plans",
-                        FormatBytes(report.predicted_device_peak_bytes),
-                        report.plans));
-  }
+  const auto predicted = [&](int64_t bytes) {
+    if (report.plans == 0) return;
+    row("  predicted", absl::StrFormat("%s, the most of %d plans",
+                                       FormatBytes(bytes), report.plans));
+  };
+  predicted(report.predicted_device_peak_bytes);
   row("  unmanaged it would take",
       absl::StrFormat(
           "%s (budget: %.0f%% of it)",
@@ -361,6 +361,7 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
           Percent(static_cast<double>(report.device_budget_bytes),
                   static_cast<double>(admission.unmanaged_device_bytes))));
   row("host peak", FormatBytes(report.host_peak_bytes));
+  predicted(report.predicted_host_peak_bytes);
   row("bus per step", absl::StrFormat("%s to the device, %s from it",
                                       FormatBytes(steady.h2d_bytes),
                                       FormatBytes(steady.d2h_bytes)));
@@ -443,6 +444,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["host_peak_bytes"] = report.host_peak_bytes;
   summary.update(ForecastJson(report.forecast));
   summary["predicted_device_peak_bytes"] = report.predicted_device_peak_bytes;
+  summary["predicted_host_peak_bytes"] = report.predicted_host_peak_bytes;
   summary["plans"] = report.plans;
   if (report.resizes > 0) summary["resizes"] = report.resizes;
   summary["speculative_updates"] =

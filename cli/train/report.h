@@ -1,5 +1,5 @@
-// What `castor train` shows and writes: progress lines, the final table, the
-// summary file.
+// The texts that `castor train` shows and writes: progress lines, the final
+// table, the summary file.
 #ifndef CASTOR_CLI_TRAIN_REPORT_H_
 #define CASTOR_CLI_TRAIN_REPORT_H_
 
@@ -29,8 +29,8 @@ struct RankFigures {
   std::string host = {};
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
-  // What a step sends to other ranks and receives from them: medians over the
-  // steps after warm-up.
+  // The bytes that a step sends to other ranks and receives from them: medians
+  // over the steps after warm-up.
   int64_t sent_bytes_per_step = 0;
   int64_t received_bytes_per_step = 0;
   // How long compute waited for the network, in all steps, and how much of it
@@ -41,14 +41,14 @@ struct RankFigures {
   friend bool operator==(const RankFigures&, const RankFigures&) = default;
 };
 
-// How a run ended (docs/exit-status.md), as its summary says it.
+// How a run ended (docs/exit-status.md), in the words of its summary.
 inline constexpr char kFinished[] = "finished";
 inline constexpr char kStoppedEarly[] = "stopped_early";
 inline constexpr char kInterrupted[] = "interrupted";
 inline constexpr char kFailed[] = "failed";
 inline constexpr char kRefused[] = "refused";
 
-// What an evaluation said of the model after a step.
+// The results of an evaluation after a step.
 struct EvaluationFigures {
   int64_t step = 0;
   double loss = 0;
@@ -79,10 +79,11 @@ struct RunReport {
   std::string parameters_sha256;
   std::string error;  // why the run ended before its last step; else empty
   std::string ended;  // how, as below
-  // What the plan in force at the end foresees of a step, the greatest device
-  // peak that any plan that ran foresaw, and how many plans were made.
+  // The forecast of the plan in force at the end, the greatest peaks that any
+  // plan that ran foresaw, and how many plans were made.
   Forecast forecast = {};
   int64_t predicted_device_peak_bytes = 0;
+  int64_t predicted_host_peak_bytes = 0;
   int64_t plans = 0;
   // Updates that ran before the gradients' norm was known, on this rank.
   SpeculationCounts speculation = {};
@@ -90,58 +91,62 @@ struct RunReport {
   std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };
 
-// What a step of samples without padding has.
+// Returns the tokens of a step of samples without padding.
 int64_t TokensPerStep(const Config& config);
 
-// "predicted step: ...", a line that says where its durations are from, for
-// steps of `tokens` without padding.
+// Returns the line "predicted step: ...", which says where its durations are
+// from, for steps of `tokens` without padding.
 std::string ForecastLine(const Config& config, const Forecast& forecast,
                          double tokens);
 
-// What a change of the device's memory came to: its size, and what the plan
-// that was made for it foresees.
+// Returns a line on a change of the device's memory: its new size, and the
+// forecast of the plan that was made for it.
 std::string ResizedLine(const Config& config, int64_t device_budget_bytes,
                         const Forecast& forecast, double tokens);
 
-// How far into the run a step is, in passes over the data (run_length.h).
+// Returns how far into the run a step is, in passes over the data
+// (run_length.h).
 double EpochAt(const RunReport& report, int64_t step);
 
-// What a pass over the data has, and the run; "" where it is not known.
+// Returns a line with the size of a pass over the data and of the run; "" where
+// it is not known.
 std::string EpochLine(const Config& config, const EpochSize& epoch);
 
-// "step 40  validation loss 2.1033  ..."; `best`: it is the best so far.
+// Returns "step 40  validation loss 2.1033  ..."; `best`: it is the best so
+// far.
 std::string EvaluationLine(const EvaluationFigures& evaluation, bool best);
 
-// Why a run ended before its last step, since evaluations became no better.
+// Returns a line that says why a run ended before its last step: its
+// evaluations became no better.
 std::string EarlyStopLine(const Config& config, const RunReport& report);
 
-// The line that changes on a terminal, of at most `columns`: what does not fit
-// is left out, and cut where only the step is left.
+// Returns the line that changes on a terminal, of at most `columns`: parts that
+// do not fit are left out, and the step is cut where only it is left.
 std::string LiveLine(const Config& config, const RunReport& report,
                      const StepFigures& recent, int columns);
 
-// "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
-// which the last is shown, with medians over all of them.
+// Returns "step 20/300  loss 2.4051  ..."; `recent` are the latest finished
+// steps, of which the last is shown, with medians over all of them.
 std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent);
 
-// The line that tells of a step that was skipped.
+// Returns the line that tells of a step that was skipped.
 std::string OverflowLine(const Config& config, const StepReport& step);
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
                        const RunReport& report);
 
-// The summary's JSON text. With `refusal`, of a run that did not fit.
+// Returns the summary's JSON text. With `refusal`, of a run that did not fit.
 std::string SummaryJson(const Config& config, const AdmissionReport& admission,
                         const RunReport& report,
                         const std::optional<Refusal>& refusal);
 
-// The summary of a run that came to no step and no figures, `ended` for
-// `error`.
+// Returns the summary of a run that came to no step and no figures and `ended`
+// so, for the reason `error`.
 std::string SummaryJson(absl::string_view ended, absl::string_view error);
 
-// Whether a file is a summary, or empty, or there is none. What else was there,
-// by mistake, is not replaced before all is known to be right.
+// Returns true if a file is a summary, or empty, or if there is none. Any other
+// file, named by mistake, is not replaced before all is known to be right.
 bool IsSummary(const std::string& path);
 
 }  // namespace castor::cli

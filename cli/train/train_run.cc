@@ -47,7 +47,8 @@ absl::StatusOr<int> TrainRun::Run(bool* has_summary) {
   // No effect if the others know, or have met the same.
   if (!status.ok() && ranks_ != nullptr) ranks_->Fail(status);
   if (!status.ok() && begun) {
-    // What was reached is worth having; the failure itself is what is told.
+    // The steps so far are reported all the same; the failure itself is what
+    // the user is told.
     TakeReports();
     report_.error = std::string(status.message());
     report_.ended = EndedBy(status, session_.trainer().step() > first_step_);
@@ -109,20 +110,21 @@ absl::Status TrainRun::Begin() {
     CASTOR_RETURN_IF_ERROR(AsUsersError("--log-json", log.status()));
     progress_.set_log(*std::move(log));
   }
+  RunRecord described = DescribeRun(config_, report_.tokens_per_step);
+  if (config_.memory.follows_device) {
+    described.device_budget_bytes = report_.device_budget_bytes;
+  }
   if (arguments_.live.any() && first_) {
-    CASTOR_ASSIGN_OR_RETURN(
-        live_, LiveRun::Create(arguments_.live,
-                               DescribeRun(config_, report_.tokens_per_step),
-                               &session_.trainer()));
+    CASTOR_ASSIGN_OR_RETURN(live_, LiveRun::Create(arguments_.live, described,
+                                                   &session_.trainer()));
   }
   if (!arguments_.trace_path.empty()) {
     const auto window =
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
                  config_.memory.warmup_steps);
     CASTOR_RETURN_IF_ERROR(Annotate("--trace-steps", window.status()));
-    auto trace = RunTrace::Create(
-        arguments_.trace_path, DescribeRun(config_, report_.tokens_per_step),
-        *window, &session_.trainer(), session_.streams());
+    auto trace = RunTrace::Create(arguments_.trace_path, described, *window,
+                                  &session_.trainer(), session_.streams());
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
@@ -189,7 +191,8 @@ absl::Status TrainRun::Resize() {
   if (config_.memory.follows_device) return absl::OkStatus();
   const int64_t asked = trainer.requested_device_memory();
   if (asked == 0) return absl::OkStatus();
-  const absl::Status set = trainer.SetDeviceMemory(asked);
+  const absl::Status set =
+      trainer.SetDeviceMemory(asked, /*refusal=*/nullptr, BudgetAsker::kResize);
   if (!set.ok() && !absl::IsResourceExhausted(set) &&
       !absl::IsUnimplemented(set)) {
     return set;
@@ -200,8 +203,9 @@ absl::Status TrainRun::Resize() {
                         trainer.training_forecast(), report_.tokens_per_step)
           : std::string(set.message());
   TellOfBudget(absl::StrCat(set.ok() ? "resized: " : "not resized: ", line));
+  const int64_t before = report_.device_budget_bytes;
   report_.device_budget_bytes = trainer.admission().device_arena_bytes;
-  report_.resizes += set.ok();
+  if (set.ok()) TellOfChange(before, trainer.step(), BudgetAsker::kResize);
   requests_.Answer(asked, {.done = set.ok(), .line = line});
   return absl::OkStatus();
 }
@@ -214,6 +218,14 @@ void TrainRun::TellOfBudget(const std::string& line) {
   FlushOutput();
 }
 
+void TrainRun::TellOfChange(int64_t before, int64_t step, BudgetAsker asker) {
+  ++report_.resizes;
+  const int64_t now = report_.device_budget_bytes;
+  if (live_ == nullptr || now == before) return;
+  live_->AddBudget(
+      {.step = step, .from_bytes = before, .to_bytes = now, .asker = asker});
+}
+
 void TrainRun::TellOfFollowing() {
   if (!config_.memory.follows_device) return;
   Trainer& trainer = session_.trainer();
@@ -222,16 +234,17 @@ void TrainRun::TellOfFollowing() {
   if (now != before) {
     // The peaks in the lines of steps are those in this budget, too.
     report_.device_budget_bytes = now;
-    ++report_.resizes;
     TellOfBudget(
         absl::StrCat(now < before ? "shrunk: " : "grown: ",
                      ResizedLine(config_, now, trainer.training_forecast(),
                                  report_.tokens_per_step)));
+    TellOfChange(before, trainer.step() - 1, BudgetAsker::kFollow);
   }
   if (const std::string note = trainer.TakeMemoryNote(); !note.empty()) {
     TellOfBudget(absl::StrCat("note: ", note));
   }
-  // Who asks for another budget is told at once, by the rank that is asked.
+  // A process that asks for another budget is told at once, by the rank that is
+  // asked.
   if (const int64_t asked = requests_.asked()->load(); asked != 0) {
     const absl::Status refused = trainer.SetDeviceMemory(asked);
     requests_.Answer(asked,
@@ -239,17 +252,16 @@ void TrainRun::TellOfFollowing() {
   }
 }
 
-// Whether what is there is still that of the last good step, since a step
-// failed before it had begun, or an evaluation did. Several ranks must all know
-// it, as they do of batches without labels.
+// Returns true if parameters and states are still those of the last good step,
+// since a step failed before it had begun, or an evaluation did. Several ranks
+// must all know it, as they do of batches without labels.
 bool TrainRun::InOrderAfter(const absl::Status& failed) {
   return session_.trainer().step() > first_step_ &&
          (ranks_ == nullptr || absl::IsInvalidArgument(failed)) &&
          session_.trainer().Drain().ok();
 }
 
-// What is there is in order, since nothing was changed after the last good
-// step: it is saved, and the run ends.
+// Saves the last good step, after which nothing was changed, and ends the run.
 absl::Status TrainRun::EndInOrder(const absl::Status& why) {
   CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
   const absl::Status saved = checkpoints_.SaveLast();
@@ -292,6 +304,8 @@ void TrainRun::TakeReports() {
   report_.forecast = session_.trainer().training_forecast();
   report_.predicted_device_peak_bytes =
       session_.trainer().predicted_device_peak_bytes();
+  report_.predicted_host_peak_bytes =
+      session_.trainer().predicted_host_peak_bytes();
   report_.plans = session_.trainer().plans();
   report_.speculation = session_.trainer().speculation();
   report_.device_peak_bytes = session_.trainer().arena_stats().peak_in_budget;
@@ -348,13 +362,13 @@ absl::Status TrainRun::Saving(absl::FunctionRef<absl::Status()> save) {
   return saved;
 }
 
-// The same on all ranks, since the evaluations are.
+// Returns the same on all ranks, since the evaluations are the same.
 bool TrainRun::EndsEarly() const {
   return config_.early_stopping_patience > 0 &&
          session_.best().without_gain >= config_.early_stopping_patience;
 }
 
-// How a run ended in which nothing failed.
+// Says how a run ended in which nothing failed.
 void TrainRun::JudgeEnd() {
   const Trainer& trainer = session_.trainer();
   const int64_t step = trainer.step();
@@ -378,7 +392,7 @@ absl::Status TrainRun::End() {
   Trainer& trainer = session_.trainer();
   JudgeEnd();
   const bool interrupted = report_.ended == kInterrupted;
-  // Who follows the run need not know why all was done.
+  // Followers of the run need not know why all was done.
   const bool done = report_.ended == kStoppedEarly;
   TakeReports();
   report_.best_checkpoint = checkpoints_.best();
@@ -429,7 +443,7 @@ absl::Status TrainRun::End() {
     live_->End(done ? kFinished : report_.ended, report_.error);
   }
   FlushOutput();
-  // What fails on one rank up to here ends all of them, and rank 0 tells it.
+  // A failure on one rank up to here ends all of them, and rank 0 tells it.
   return ranks_ == nullptr ? absl::OkStatus()
                            : EndTogether(*ranks_, "the run's end");
 }

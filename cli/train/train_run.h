@@ -21,20 +21,21 @@
 #include "device/comm/communicator.h"
 #include "run/config/config.h"
 #include "run/report/run_trace.h"
+#include "tracer/events.h"
 
 namespace castor::cli {
 
 // Writes a summary, if one was asked for: if `path` is not "".
 absl::Status WriteSummary(const std::string& path, const std::string& text);
 
-// `status`, if it is an error, as one of the user's, about this option.
+// Returns `status`, if it is an error, as one of the user's, about this option.
 absl::Status AsUsersError(absl::string_view option, const absl::Status& status);
 
-// How what failed with `status` ended: a run that came to no step and has
-// something that the user is to mend was refused.
+// Returns how a run ended that failed with `status`: one that came to no step,
+// with an error that the user is to mend, was refused.
 const char* EndedBy(const absl::Status& status, bool came_to_a_step);
 
-// What it is given must outlive it.
+// All that it is given must outlive it.
 class TrainRun {
  public:
   TrainRun(const TrainArguments& arguments, RunCheckpoints& checkpoints,
@@ -48,8 +49,8 @@ class TrainRun {
         first_(ranks_ == nullptr || ranks_->rank() == 0),
         progress_(&config_, &report_, first_ ? TerminalColumns() : 0) {}
 
-  // The exit code. *has_summary: whether the run's summary is written, if one
-  // was asked for.
+  // Trains, and returns the exit code. *has_summary: the run's summary was
+  // written, if one was asked for.
   absl::StatusOr<int> Run(bool* has_summary);
 
  private:
@@ -60,9 +61,12 @@ class TrainRun {
   absl::Status Evaluate();
   // Gives the device's memory the size that castor resize asks for, if it does.
   absl::Status Resize();
-  // Tells of a budget that follows the device.
+  // Prints that the budget follows the device.
   void TellOfFollowing();
   void TellOfBudget(const std::string& line);
+  // Tells of a change of the budget, which was `before` in the steps up to this
+  // one.
+  void TellOfChange(int64_t before, int64_t step, BudgetAsker asker);
   absl::Status Saving(absl::FunctionRef<absl::Status()> save);
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);

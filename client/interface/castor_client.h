@@ -65,8 +65,8 @@ typedef enum {
   CASTOR_NOT_FINITE = 5,
 } castor_status;
 
-/* What the calling thread's last failed call says: one line. Valid until the
- * thread's next call. */
+/* Returns one line that says why the calling thread's last failed call failed.
+ * Valid until the thread's next call. */
 const char* castor_error(void);
 
 typedef struct {
@@ -78,12 +78,13 @@ typedef struct {
    * not seen to its end. */
   int exact;
 } castor_refusal;
-/* Of the calling thread's last call that gave CASTOR_REFUSED. */
+/* Returns the numbers of the calling thread's last call that gave
+ * CASTOR_REFUSED. */
 castor_refusal castor_last_refusal(void);
 
-/* The ranks that this process was started with, where they meet before there is
- * a run: while a model is made of which each keeps a part. All of them make the
- * same calls. `port_is_stores`: as castor_open's. */
+/* Joins the ranks that this process was started with in a meeting before there
+ * is a run: while a model is made of which each keeps a part. All of them make
+ * the same calls. `port_is_stores`: as castor_open's. */
 castor_status castor_meet(int port_is_stores, castor_meeting** meeting);
 int castor_meeting_rank(const castor_meeting* meeting);
 int castor_meeting_world_size(const castor_meeting* meeting);
@@ -92,22 +93,24 @@ int castor_meeting_world_size(const castor_meeting* meeting);
 castor_status castor_meeting_broadcast(castor_meeting* meeting,
                                        const char* what, int root, void* data,
                                        int64_t bytes);
-/* Waits for all ranks to end it, too. `failure`: not null where this rank gives
- * up: the others' calls fail with it then. Null for `meeting` is allowed. */
+/* Ends the meeting, and waits until all ranks do. `failure` is not null where
+ * this rank gives up: the others' calls then fail with it. Null for `meeting`
+ * is allowed. */
 void castor_meeting_end(castor_meeting* meeting, const char* failure);
 
-/* A configuration's text without comments and, where it is DeepSpeed's or has a
- * section of Colossal-AI's, with Castor's keys; or null if it is no JSON
- * object, or has what Castor lacks; castor_error says why. Valid until the
- * thread's next call of this. */
+/* Returns a configuration's text without comments and, where it is DeepSpeed's
+ * or has a section of Colossal-AI's, with Castor's keys. Null: it is no JSON
+ * object, or asks for something that Castor lacks; castor_error says why. Valid
+ * until the thread's next call of this function. */
 const char* castor_plain_config(const char* config_json);
-/* What became of keys of others, as JSON: "notes" has what the user is to be
- * told of them, if there is anything. Only where it is DeepSpeed's there are
- * "autos" and "defaults", with the paths of keys that were "auto", and of those
- * that have DeepSpeed's default. The rest as above. */
+/* Returns, as JSON, how the keys of other projects were understood: "notes" has
+ * what the user is to be told of them, if there is anything. A configuration of
+ * DeepSpeed's also gives "autos" and "defaults": the paths of keys that were
+ * "auto", and of those that have DeepSpeed's default. Null and lifetime: as
+ * castor_plain_config. */
 const char* castor_config_account(const char* config_json);
-/* The learning rates that its schedule has for steps `first` (from 1) to
- * first + count - 1. */
+/* Writes to `rates` the learning rates that the configuration's schedule has
+ * for steps `first` (from 1) to first + count - 1. */
 castor_status castor_config_rates(const char* config_json, int64_t first,
                                   int64_t count, double* rates);
 
@@ -115,11 +118,13 @@ typedef struct {
   const char* name; /* as "transformer.h.0.attn.c_attn.weight" */
   int64_t elements;
   int trainable;
-  double weight_decay; /* negative: the configuration's, by the name */
+  double weight_decay;  /* negative: the configuration's, by the name */
+  const int64_t* shape; /* of `elements` in all; null: a vector */
+  int dimensions;
 } castor_parameter;
 
-/* Where the client's operators are queued: on a stream of one of the GPUs that
- * the process sees. */
+/* The place where the client's operators are queued: a stream of one of the
+ * GPUs that the process sees. */
 typedef struct {
   int gpu; /* from 0 */
   void*
@@ -136,10 +141,10 @@ castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
                           const castor_place* place, int port_is_stores,
                           castor_run** run);
-/* Waits for all work. What the client still holds of claimed bytes needs no
- * release afterwards. Blocks of castor_allocate stay what they are until
- * castor_free, for which alone `run` may still be used then; the GPU has its
- * memory back with the last of them. Null is allowed. */
+/* Waits for all work. Bytes that the client still claims need no release
+ * afterwards. Blocks of castor_allocate stay valid until castor_free, the only
+ * call that may still use `run` then; the GPU has its memory back with the last
+ * of them. Null is allowed. */
 void castor_close(castor_run* run);
 
 /* How parameters and gradients are stored: "fp32" or "bf16". */
@@ -158,24 +163,24 @@ castor_status castor_set_values(castor_run* run, int64_t parameter,
  * values of a frozen one. */
 castor_status castor_get_values(castor_run* run, int64_t parameter, float* out);
 
-/* Between steps, by all ranks: what each of them has to say to all. `texts`
- * [castor_world_size] gets every rank's `text`, valid until the run's next call
- * of this. `what` names it, and is the same on all ranks. */
+/* Between steps, by all ranks: gives every rank's `text` to all. `texts`
+ * [castor_world_size] gets them, valid until the run's next call of this
+ * function. `what` names the exchange, and is the same on all ranks. */
 castor_status castor_exchange(castor_run* run, const char* what,
                               const char* text, const char** texts);
 
-/* A number for this name, the same for equal names. */
+/* Returns a number for this name, the same for equal names. */
 int64_t castor_label(castor_run* run, const char* name);
 
 typedef enum { CASTOR_FORWARD = 0, CASTOR_BACKWARD = 1 } castor_phase;
 
 castor_status castor_begin(castor_run* run, int training);
-/* What follows has inputs of this kind, by the label, with these sizes along
- * their dimensions, as many as each time with this label. A step should begin
- * with it: the step is expected to go on as one did whose inputs were of the
- * same kind and at least as large, and takes no more memory than that. In
- * messages each '*' of the label stands for an extent, in order.
- * CASTOR_INVALID: another number of extents. */
+/* Announces inputs of the kind that `label` says, with these sizes along their
+ * dimensions, as many each time with this label. A step should begin with it:
+ * the step is expected to go on as an earlier one whose inputs were of the same
+ * kind and at least as large, and takes no more memory than that. In messages
+ * each '*' of the label stands for an extent, in order. CASTOR_INVALID: another
+ * number of extents. */
 castor_status castor_announce(castor_run* run, int64_t label,
                               castor_phase phase, const int64_t* extents,
                               int64_t count);
@@ -185,24 +190,26 @@ castor_status castor_announce(castor_run* run, int64_t label,
 castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
                          const int64_t* parameters, int64_t count,
                          void** addresses);
-/* The gradient of a parameter that is there so far, in the run's type. If
- * `*taken` is 1 afterwards, it has been copied, and the caller forgets it; what
- * comes later adds to it. If it is 0, the caller keeps it, adds what comes
- * later to it, and hands the sum in again. With `last` it is always taken.
- * After it was taken, `parameter` is not at its last address any more. */
+/* Hands in a parameter's gradient as far as it is there, in the run's type. If
+ * `*taken` is 1 afterwards, it has been copied, and the caller forgets it;
+ * parts that come later are added to the copy. If it is 0, the caller keeps it,
+ * adds later parts to it, and hands the sum in again. With `last` it is always
+ * taken. After it was taken, `parameter` is not at its last address any more.
+ */
 castor_status castor_gradient(castor_run* run, int64_t parameter,
                               const void* gradient, int last, int* taken);
 /* The micro batch is over. A gradient that was never handed in is zero. */
 castor_status castor_end_backward(castor_run* run);
-/* All micro batches are over: the update. `learning_rate`: negative for that of
- * the configuration's schedule. */
+/* Updates the parameters, after all micro batches. `learning_rate`: negative
+ * for that of the configuration's schedule. */
 castor_status castor_step(castor_run* run, double learning_rate);
-/* Between steps: what castor_step will be given in the next step, as far as it
- * is known; the same on all ranks. Updates that begin before castor_step use
- * it, and are done again where another rate comes. */
+/* Between steps: says which rate castor_step will be given in the next step, as
+ * far as is known; the same on all ranks. Updates that begin before castor_step
+ * use it, and are done again where another rate comes. */
 void castor_expect_rate(castor_run* run, double learning_rate);
 castor_status castor_end_evaluation(castor_run* run);
-/* See above; does nothing between steps. */
+/* Gives the step up: puts all parameters and optimizer states back to what they
+ * were when it began. Does nothing between steps. */
 castor_status castor_abort(castor_run* run);
 
 /* Checkpoints have the format of castor train (docs/checkpoint-format.md), and
@@ -213,7 +220,7 @@ typedef struct {
   const char* text; /* null where castor train wrote it */
   /* Lines for the user, with a line break between two; "" for none. */
   const char* notes;
-  /* The settings that determine bits and are not what they were. */
+  /* The settings that determine bits and differ from the checkpoint's. */
   const char* differences;
 } castor_checkpoint;
 /* Between steps, by all ranks together: a failure of one is one of all. The
@@ -230,8 +237,8 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
  * `changed`, other settings are no error. */
 castor_status castor_find_checkpoint(castor_run* run, const char* path,
                                      int changed, castor_checkpoint* found);
-/* Takes values, optimizer states and the step of the one that was found last.
- */
+/* Takes values, optimizer states and the step of the checkpoint that was found
+ * last. */
 castor_status castor_take_checkpoint(castor_run* run);
 
 /* Between steps: writes a trace of the run from now on to the file `path`, for
@@ -240,31 +247,32 @@ castor_status castor_take_checkpoint(castor_run* run);
  * it; each writes a file beside `path`, which castor_end_trace makes one. */
 castor_status castor_trace(castor_run* run, const char* path, const char* title,
                            const char* steps);
-/* Between steps, by all ranks: the trace is over, and whether all of it could
- * be written. castor_close does the same, without a word. */
+/* Between steps, by all ranks: ends the trace; fails if not all of it could be
+ * written. castor_close does the same, but reports no failure. */
 castor_status castor_end_trace(castor_run* run);
 
-/* With a castor_place, addresses are the GPU's, and a call returns when what it
- * promises is queued on the place's stream: before what the client queues there
- * next. The two calls below are not for such a run, these are: */
+/* With a castor_place, addresses are the GPU's, and a call returns when its
+ * work is queued on the place's stream, ahead of what the client queues there
+ * next. castor_claim and castor_release are not for such a run; these are: */
 
-/* A block of the device's memory, aligned to 256 bytes, for work that is queued
- * on `stream` after the call. It counts as castor_claim does, with what lies
- * unused between blocks. AGAIN: a parameter that an operator uses is in the
- * way.
- */
+/* Allocates a block of the device's memory, aligned to 256 bytes, for work that
+ * is queued on `stream` after the call. It counts as castor_claim does, with
+ * the holes between blocks. AGAIN: a parameter that an operator uses is in the
+ * way. */
 castor_status castor_allocate(castor_run* run, int64_t bytes, void* stream,
                               void** address);
-/* Work that is queued on the block's streams may still use it. */
+/* Frees a block. Work that is queued on its streams may still use it. */
 void castor_free(castor_run* run, void* address);
-/* The block's streams are the one that it was allocated for, and these. */
+/* Adds `stream` to the block's streams, the first of which is the one that it
+ * was allocated for. */
 void castor_use_on(castor_run* run, void* address, void* stream);
 
-/* The number, from 0, of this process among the machine's ranks, each of which
- * has a GPU of its own; -1: its launcher does not say. 0 if it was started
- * alone. INVALID: what launchers have set contradicts itself. */
+/* Gets the number, from 0, of this process among the machine's ranks, each of
+ * which has a GPU of its own; -1: its launcher does not say. 0 if it was
+ * started alone. INVALID: the variables that launchers have set contradict each
+ * other. */
 castor_status castor_local_rank(int* local_rank);
-/* Memory of a GPU that no run knows of. FAILED: there is none. */
+/* Allocates memory of a GPU that no run knows of. FAILED: there is none. */
 castor_status castor_gpu_allocate(int gpu, int64_t bytes, void** address);
 void castor_gpu_free(int gpu, void* address);
 
@@ -274,10 +282,10 @@ castor_status castor_claim(castor_run* run, int64_t bytes);
 void castor_release(castor_run* run, int64_t bytes);
 
 /* Between steps, by all ranks together: the device's memory is `size` from now
- * on, a number of bytes or a text such as "12GiB". What no longer fits leaves
- * it, and steps go on to the same bits. INVALID: no such size. REFUSED: too
- * little for the steps so far. FAILED: the machine has not as much, or the
- * device cannot change. Nothing has changed then. */
+ * on, a number of bytes or a text such as "12GiB". Chunks that no longer fit
+ * leave it, and steps go on to the same bits. INVALID: no such size. REFUSED:
+ * too little for the steps so far. FAILED: the machine has less, or the device
+ * cannot change. Nothing has changed then. */
 castor_status castor_set_device_memory(castor_run* run, const char* size);
 
 /* The steps done so far, and the learning rate that the schedule has for the
@@ -286,8 +294,8 @@ int64_t castor_steps(const castor_run* run);
 /* How many of these were undone, since a gradient was not finite. */
 int64_t castor_skipped_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
-/* What the losses of the step at hand, or of the next one, are to be multiplied
- * by before their backward; 1 but in fp16. */
+/* The factor by which the losses of the step at hand, or of the next one, are
+ * to be multiplied before their backward; 1 except in fp16. */
 double castor_loss_scale(const castor_run* run);
 /* The norm of the latest step's gradients before clipping, infinite where one
  * is not finite; 0 where the configuration has neither gradient_clipping nor
@@ -295,29 +303,28 @@ double castor_loss_scale(const castor_run* run);
 castor_status castor_gradient_norm(castor_run* run, double* norm);
 /* The learning rate that the schedule has for a step, from 1. */
 double castor_scheduled_rate(const castor_run* run, int64_t step);
-/* The configuration's. */
+/* The configuration's seed. */
 int64_t castor_seed(const castor_run* run);
-/* A seed for a generator of random numbers, from nothing but its arguments:
- * what a client draws in call `call` (from 0) of a step's global micro batch
- * (from 0) so depends on neither ranks nor placement, nor on what was undone.
- * `step`: from 1. */
+/* Returns a seed for a generator of random numbers, from nothing but its
+ * arguments. So the numbers that a client draws in call `call` (from 0) of a
+ * step's global micro batch (from 0) depend on neither ranks nor placement, nor
+ * on steps that were undone. `step`: from 1. */
 uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
                                int64_t call);
 /* A JSON object with keys of --summary (DESIGN.md). Valid until the next call.
  */
 const char* castor_summary(castor_run* run);
 
-/* What a step will take that was not run: `pass_json` says what a micro batch
- * does, in the order of castor_use: a list of
+/* Returns what a step would take that was not run. `pass_json` says what a
+ * micro batch does, in the order of castor_use: a list of
  *   {"op": NAME, "backward": BOOL, "parameters": [NUMBER, ...],
  *    "peak_bytes": claimed at most while it lasts,
  *    "gradients": [NUMBER, ...] handed in while it lasts}.
  * `world_size`: how many ranks share it; 0: as many as this process was started
- * with. No memory is taken, and what the others do does not matter. The result
- * is a JSON object: "fits", the keys of
- * castor_summary, "operator", "peak_bytes" and "resident_bytes" of the use that
- * takes most. Null: castor_error() says why. Valid until the thread's next
- * call. */
+ * with. No memory is taken, and other ranks need not call it. The result is a
+ * JSON object: "fits", the keys of castor_summary, "operator", "peak_bytes" and
+ * "resident_bytes" of the use that takes most. Null: castor_error() says why.
+ * Valid until the thread's next call. */
 const char* castor_foresee(const char* config_json,
                            const castor_parameter* parameters, int64_t count,
                            const char* pass_json, int world_size);

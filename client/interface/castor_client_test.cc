@@ -25,7 +25,7 @@ class CastorClient : public testing::Test {
   ~CastorClient() override { FakeGpu().DestroyStream(place_.stream); }
 
   castor_run* Open(const char* config = kOnGpu) {
-    const castor_parameter parameter = {"w", 16, 1, 0};
+    const castor_parameter parameter = {"w", 16, 1, 0, nullptr, 0};
     castor_run* run = nullptr;
     EXPECT_EQ(castor_open(config, &parameter, 1, &place_, 0, &run), CASTOR_OK)
         << castor_error();
@@ -105,12 +105,34 @@ TEST_F(CastorClient, RefusesABlockThatDoesNotFit) {
 }
 
 TEST_F(CastorClient, TellsAPlaceThatIsNotTheConfigurations) {
-  const castor_parameter parameter = {"w", 16, 1, 0};
+  const castor_parameter parameter = {"w", 16, 1, 0, nullptr, 0};
   castor_run* run = nullptr;
   EXPECT_EQ(castor_open("{}", &parameter, 1, &place_, 0, &run), CASTOR_INVALID);
   EXPECT_EQ(castor_open(kOnGpu, &parameter, 1, nullptr, 0, &run),
             CASTOR_INVALID);
   EXPECT_EQ(run, nullptr);
+}
+
+TEST_F(CastorClient, RefusesAShapeOfOtherElements) {
+  const int64_t sizes[] = {2, 8, 0, -2, int64_t{1} << 62};
+  const auto opens = [&](const int64_t* shape, int dimensions,
+                         int64_t elements) {
+    const castor_parameter parameter = {"w", elements, 1, 0, shape, dimensions};
+    castor_run* run = nullptr;
+    const castor_status status =
+        castor_open(kOnGpu, &parameter, 1, &place_, 0, &run);
+    castor_close(run);
+    return status;
+  };
+  EXPECT_EQ(opens(sizes, 2, 16), CASTOR_OK) << castor_error();
+  EXPECT_EQ(opens(sizes, 0, 1), CASTOR_OK) << castor_error();
+  EXPECT_EQ(opens(sizes, 0, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes, 1, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes, 3, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes, -1, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes + 3, 1, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes + 4, 1, 16), CASTOR_INVALID);
+  EXPECT_EQ(opens(sizes, 1, 0), CASTOR_INVALID);
 }
 
 TEST_F(CastorClient, HandsOutMemoryThatNoRunKnowsOf) {
@@ -145,7 +167,7 @@ TEST_F(CastorClient, KnowsItsPlaceAmongTheMachinesRanks) {
 }
 
 TEST_F(CastorClient, TellsOfAPassThatIsNone) {
-  const castor_parameter parameter = {"w", 16, 1, 0};
+  const castor_parameter parameter = {"w", 16, 1, 0, nullptr, 0};
   const auto foreseen = [&](const char* pass) {
     return castor_foresee("{}", &parameter, 1, pass, 1) != nullptr;
   };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/json_report.h"
 #include "base/status_macros.h"
@@ -35,6 +36,30 @@ absl::Status CheckPlace(const Config& config, const castor_place* place) {
              : "config: device.type: this client's operators run on a GPU; "
                "give \"cuda\"");
 }
+
+namespace {
+
+// Returns an empty list for a vector. A parameter of no elements is refused
+// later, with the layout.
+absl::StatusOr<std::vector<int64_t>> ShapeOf(
+    const castor_parameter& parameter) {
+  std::vector<int64_t> shape;
+  if (parameter.shape == nullptr || parameter.elements < 1) return shape;
+  // The elements divided by the sizes so far; 0: they do not divide.
+  int64_t left = parameter.dimensions < 0 ? 0 : parameter.elements;
+  for (int i = 0; i < parameter.dimensions && left > 0; ++i) {
+    const int64_t size = parameter.shape[i];
+    left = size >= 1 && left % size == 0 ? left / size : 0;
+    shape.push_back(size);
+  }
+  if (left == 1) return shape;
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter \"", parameter.name, "\" has ",
+                   parameter.elements, " elements, which its shape of ",
+                   parameter.dimensions, " dimensions does not have in all"));
+}
+
+}  // namespace
 
 absl::StatusOr<Asked> ReadAsked(const char* config_json,
                                 const castor_parameter* parameters,
@@ -97,8 +122,10 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
     const UpdateNumbers numbers = NumbersOf(config.optimizer, parameter.name);
+    CASTOR_ASSIGN_OR_RETURN(std::vector<int64_t> shape, ShapeOf(parameter));
     asked.parameters.push_back({.name = parameter.name,
                                 .elements = parameter.elements,
+                                .shape = std::move(shape),
                                 .trainable = parameter.trainable != 0,
                                 .weight_decay = parameter.weight_decay >= 0
                                                     ? parameter.weight_decay
@@ -129,7 +156,7 @@ struct PlainConfig {
   std::vector<std::string> notes;  // of another system's section in it
 };
 
-// None, after castor_error is set, if the text is no configuration.
+// Returns none, after castor_error is set, if the text is no configuration.
 std::optional<PlainConfig> ReadPlain(const char* config_json) {
   auto document = castor::ParseConfigText(config_json, "config");
   if (!document.ok()) {

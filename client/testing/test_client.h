@@ -38,12 +38,13 @@ inline float Value(uint64_t stream, int64_t i) {
 
 // A rank's place among threads that are ranks; alone by default.
 struct Place {
-  // What crosses between chunks, and where ranks meet.
+  // The groups in which ranks exchange shards of chunks, and in which they
+  // meet.
   std::shared_ptr<ThreadGroup> chunks, meetings;
   int rank = 0;
   int world_size = 1;
-  // What moves parts between the ranks' GPUs, of this rank; empty: they have
-  // none.
+  // Makes this rank's transport of parts between the ranks' GPUs; empty: they
+  // have none.
   std::function<absl::StatusOr<std::unique_ptr<DeviceParts>>(int rank)>
       gpu_parts;
 
@@ -142,8 +143,8 @@ inline Ways RandomWays(std::mt19937& random, int64_t steps) {
   return ways;
 }
 
-// For Ways::before_step: another device memory, of `smallest` bytes or more,
-// and in vain one that is too small for the steps so far.
+// For Ways::before_step: sets another device memory, of `smallest` bytes or
+// more, and tries in vain one that is too small for the steps so far.
 inline std::function<absl::Status(ClientRun& run, int64_t step)> OtherBudgets(
     uint32_t seed, int64_t smallest) {
   return [=](ClientRun& run, int64_t step) {
@@ -163,19 +164,19 @@ inline std::function<absl::Status(ClientRun& run, int64_t step)> OtherBudgets(
   };
 }
 
-// Where a client's operators run: on its thread, at once.
+// The machine on which a client's operators run: its thread, at once.
 class Machine {
  public:
   virtual ~Machine() = default;
   virtual void Compute(std::function<void()> work) { work(); }
-  // Whether Compute queues the work on a stream of the run's device, and the
-  // client's memory is the run's.
+  // Returns true if Compute queues the work on a stream of the run's device,
+  // and the client's memory is the run's.
   virtual bool is_stream() const { return false; }
-  // For a block: the stream that it is for.
+  // The stream that a block is allocated for.
   virtual void* stream() { return nullptr; }
 };
 
-// The client: what it computes, and what it says of it.
+// A client, which computes a model and tells the run what it uses.
 class Client {
  public:
   Client(const Model& model, ClientRun* run, int rank = 0, int world_size = 1,
@@ -192,14 +193,14 @@ class Client {
     EXPECT_EQ(*mistakes_, 0);
   }
 
-  // Gives its updates' rates as `ways` has it.
+  // Gives its updates their rates if `ways` says so.
   void Give(const Ways& ways) {
     if (!ways.gives_rate()) return;
     rate_ = kRate;
     expects_rate_ = ways.expects_rate;
   }
-  // A step with a gradient that is not finite, on the last rank, as `ways` has
-  // it, and which leaves no trace.
+  // Tries a step with a gradient that is not finite, on the last rank, as
+  // `ways` has it. The step leaves no trace.
   absl::Status TryInVain(const Ways& ways, int64_t step) {
     not_finite_ = rank_ + 1 == world_size_;
     absl::Status tried = QueueStep(step).status();
@@ -211,8 +212,13 @@ class Client {
         << tried;
     return absl::OkStatus();
   }
-  // Bytes that it takes for itself in each use of this step from now on.
+  // Sets how many more bytes it takes for itself in each use from now on.
   void TakeMore(int64_t bytes) { more_ = bytes; }
+  // Has `call` called once, before a layer is used next. By then the step has
+  // begun to follow a plan, or is recorded.
+  void BeforeNextLayer(std::function<void()> call) {
+    before_layer_ = std::move(call);
+  }
 
   absl::Status GiveValuesAgain() {
     for (size_t i = 0; i < model_.parameters.size(); ++i) {
@@ -236,7 +242,7 @@ class Client {
 
   // A loss that is there when the run has drained.
   using Loss = std::shared_ptr<const float>;
-  // `fail_at`: the use at which the client gives up.
+  // Queues a step. `fail_at`: the use at which the client gives up.
   absl::StatusOr<Loss> QueueStep(int64_t step, int64_t fail_at = -1) {
     if (expects_rate_) run_->ExpectLearningRate(*rate_);
     CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/true));
@@ -342,6 +348,7 @@ class Client {
   }
   absl::StatusOr<const float*> Use(const std::string& name, Phase phase,
                                    std::vector<int64_t> parameters) {
+    if (before_layer_) std::exchange(before_layer_, nullptr)();
     if (uses_left_ == 0) return absl::CancelledError("the client gives up");
     --uses_left_;
     std::vector<ParamId> ids;
@@ -393,7 +400,7 @@ class Client {
     claimed_ = 0;
   }
 
-  // The sum of what came of a gradient and was not taken, zeros at first.
+  // Returns the sum of a gradient's parts that were not taken, zeros at first.
   absl::StatusOr<float*> SumOf(int64_t parameter) {
     float*& sum = sums_[parameter];
     if (sum != nullptr) return sum;
@@ -418,7 +425,8 @@ class Client {
       delete[] sum;
     }
   }
-  // `gradient` is what came new; the client keeps the sum where it has to.
+  // Hands in a gradient. `gradient` is the new part; the client keeps the sum
+  // where it has to.
   absl::Status HandIn(int64_t parameter, const Vector& gradient) {
     CASTOR_ASSIGN_OR_RETURN(float* const sum, SumOf(parameter));
     machine_->Compute([=] {
@@ -525,13 +533,14 @@ class Client {
   std::optional<double> rate_;
   bool expects_rate_ = false;
   int64_t more_ = 0;
+  std::function<void()> before_layer_;
   std::vector<float*> sums_;  // [parameter]; null: of gradients not there yet
   std::vector<Block> taken_;  // on a stream
   uint8_t pattern_ = 0;
   int64_t claimed_ = 0;
   int64_t uses_left_ = -1;
   // Bytes and values that were not what they had to be. The stream's thread
-  // counts them; who reads it has drained the run.
+  // counts them; a reader must have drained the run.
   std::shared_ptr<int64_t> mistakes_ = std::make_shared<int64_t>(0);
 };
 

@@ -52,8 +52,9 @@ class Exporter {
       json_.String("title", view_.run->title);
       json_.String("device", view_.run->device);
       json_.String("policy", view_.run->policy);
-      json_.String("device_budget",
-                   FormatBytes(view_.run->device_budget_bytes));
+      json_.String(
+          view_.budgets.empty() ? "device_budget" : "first_device_budget",
+          FormatBytes(view_.run->device_budget_bytes));
       if (HasRanks()) {
         json_.String("ranks", absl::StrCat(view_.run->world_size));
       }

@@ -32,11 +32,11 @@ constexpr double kMemory = 180;
 constexpr double kLane = 24;
 constexpr double kAxis = 24;
 constexpr double kFont = 11;
-// What is nearer together is drawn as one.
+// Things that are nearer together are drawn as one.
 constexpr double kLeast = 0.6;
 
-// The colour of waits that cost nothing, which comes before all others: what
-// is narrow is drawn over them.
+// The colour of waits that cost nothing, which comes before all others: narrow
+// spans are drawn over them.
 constexpr char kThin[] = " soft";
 
 absl::string_view ColorOf(absl::string_view name) {
@@ -55,7 +55,7 @@ double TextWidth(absl::string_view text) {
   return static_cast<double>(text.size()) * kFont * 0.56;
 }
 
-// What XML may hold, whatever the trace says.
+// Returns the text as XML may hold it, whatever the trace says.
 std::string Escaped(absl::string_view text) {
   std::string result;
   for (const char c : ValidUtf8(text)) {
@@ -237,6 +237,17 @@ class Picture {
     return columns;
   }
 
+  // The budgets of the picture, each from where it begins on; at least one.
+  std::vector<std::pair<double, int64_t>> Budgets() const {
+    std::vector<std::pair<double, int64_t>> budgets = {
+        {kLeft, view_.BudgetAt(start_ns_)}};
+    for (const BudgetRecord& change : view_.budgets) {
+      if (change.time_ns <= start_ns_ || change.time_ns >= end_ns_) continue;
+      budgets.emplace_back(X(change.time_ns), change.to_bytes);
+    }
+    return budgets;
+  }
+
   void DrawMemory(double top) {
     const auto used = Columns(view_.memory);
     const auto planned = Columns(view_.predicted_memory);
@@ -250,12 +261,14 @@ class Picture {
     }
     const int64_t used_most = most;
     for (const auto& [x, point] : planned) most = std::max(most, point->bytes);
-    const int64_t budget = view_.run.has_value()
-                               ? view_.run->device_budget_bytes
-                               : kUnlimitedBytes;
-    const bool in_sight =
-        budget > 0 && budget / 2.5 <= static_cast<double>(most);
-    if (in_sight) most = std::max(most, budget);
+    const std::vector<std::pair<double, int64_t>> budgets = Budgets();
+    const double highest = 2.5 * static_cast<double>(most);
+    const auto in_sight = [highest](int64_t budget) {
+      return budget > 0 && static_cast<double>(budget) <= highest;
+    };
+    for (const auto& [x, budget] : budgets) {
+      if (in_sight(budget)) most = std::max(most, budget);
+    }
     const double bottom = top + kMemory;
     const double scale =
         (kMemory - kStrip) /
@@ -307,11 +320,22 @@ class Picture {
       Line(plan, "predicted", 1);
     }
     double room = kRight;
-    if (budget < kUnlimitedBytes) {
-      const std::string name = absl::StrCat("budget ", FormatBytes(budget));
-      if (in_sight) {
-        Line(absl::StrFormat("M%g %.1fH%g", kLeft, y_of(budget), kRight),
-             "budget", 1.5, " stroke-dasharray=\"6 4\"");
+    std::string line;
+    for (size_t i = 0; i < budgets.size(); ++i) {
+      const auto& [x, budget] = budgets[i];
+      if (!in_sight(budget)) continue;
+      absl::StrAppendFormat(
+          &line, "M%g %.1fH%g", x, y_of(budget),
+          i + 1 < budgets.size() ? budgets[i + 1].first : kRight);
+    }
+    if (!line.empty()) {
+      Line(line, "budget", 1.5, " stroke-dasharray=\"6 4\"");
+    }
+    if (const int64_t last = budgets.back().second; last < kUnlimitedBytes) {
+      std::string name = absl::StrCat("budget ", FormatBytes(last));
+      if (const int64_t first = budgets.front().second; first != last) {
+        name = absl::StrCat("budget ", FormatBytes(first), ", at last ",
+                            FormatBytes(last));
       }
       Text(kRight, top + 12, name, "budget", "end");
       room -= TextWidth(name) + 12;

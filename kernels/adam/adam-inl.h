@@ -30,7 +30,10 @@ struct AdamStep {
     eps = hn::Set(d, s.eps);
   }
 
-  HWY_INLINE void operator()(VF32 grad, VF32& p, VF32& m, VF32& v) const {
+  // The update in its parts, for a loop that does other work while it waits for
+  // a part's root or division. Start makes the new moments, and p without its
+  // change, and returns the root of v.
+  HWY_INLINE VF32 Start(VF32 grad, VF32& p, VF32& m, VF32& v) const {
     VF32 g = hn::Mul(grad, grad_scale);
     if constexpr (kL2) {
       g = Fma(weight_decay, p, g);
@@ -38,9 +41,19 @@ struct AdamStep {
       p = hn::Mul(p, keep);
     }
     moments(g, m, v);
-    const VF32 denominator =
-        hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
-    p = hn::Add(p, hn::Div(hn::Mul(minus_step_size, m), denominator));
+    return hn::Sqrt(v);
+  }
+  HWY_INLINE VF32 Denominator(VF32 root) const {
+    return hn::Add(hn::Div(root, correction2_sqrt), eps);
+  }
+  HWY_INLINE VF32 Change(VF32 m, VF32 denominator) const {
+    return hn::Div(hn::Mul(minus_step_size, m), denominator);
+  }
+
+  HWY_INLINE void operator()(VF32 grad, VF32& p, VF32& m, VF32& v) const {
+    const VF32 root = Start(grad, p, m, v);
+    const VF32 denominator = Denominator(root);
+    p = hn::Add(p, Change(m, denominator));
   }
 };
 

@@ -1,4 +1,3 @@
-#include "base/with_type.h"
 #include "kernels/adam/adam.h"
 #include "kernels/adam/adam_math.h"
 #include "kernels/adam/adam_program.h"
@@ -32,14 +31,11 @@ absl::Status AdamArgs::RunOnGpu(const ExecContext& context) const {
     return absl::InvalidArgumentError(
         "AdamUpdate: out of place it runs on the host alone");
   }
-  return WithType(dtype, [&]<class T>(T) {
-    return gradient_sum != nullptr
-               ? cuda::Update<float, T>(context, *this, gradient_sum)
-               : cuda::Update<T, T>(
-                     context, *this,
-                     static_cast<const T*>(gradient != nullptr ? gradient
-                                                               : payload));
-  });
+  return cuda::WithGradient(dtype, gradient_sum,
+                            gradient != nullptr ? gradient : payload,
+                            [&]<class T, class G>(T, const G* from) {
+                              return cuda::Update<G, T>(context, *this, from);
+                            });
 }
 
 }  // namespace castor::kernels

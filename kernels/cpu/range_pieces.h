@@ -23,6 +23,15 @@ inline void Mark(int32_t* flag) {
   }
 }
 
+// Returns make(range) of each range.
+template <class Range, class Make>
+auto ScalarsOf(const Range* ranges, int64_t num_ranges, const Make& make) {
+  std::vector<decltype(make(*ranges))> scalars;
+  scalars.reserve(num_ranges);
+  for (int64_t r = 0; r < num_ranges; ++r) scalars.push_back(make(ranges[r]));
+  return scalars;
+}
+
 // Runs fn(r, begin, end) for pieces [begin, end) of the ranges r, which
 // together are all elements of `ranges` (with members begin and end). A task
 // has some kElementTile elements, of one range or of several small ones.

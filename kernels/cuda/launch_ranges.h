@@ -4,10 +4,24 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/cuda/launch_status.h"
 
 namespace castor::kernels::cuda {
+
+// Calls run(T(), gradient) with the type T of `dtype` and a pointer to the
+// gradients that an optimizer's kernel reads: `sum`, or if it is null the
+// elements of type T at `gradient`.
+template <class Run>
+absl::Status WithGradient(DType dtype, const float* sum, const void* gradient,
+                          const Run& run) {
+  return WithType(dtype, [&]<class T>(T type) {
+    return sum != nullptr ? run(type, sum)
+                          : run(type, static_cast<const T*>(gradient));
+  });
+}
 
 // Queues copies of `program`, each with up to kMost of the nonempty ranges
 // (with members begin and end) in its member `pieces`, with the Scalars that

@@ -52,6 +52,21 @@ CASTOR_HD LimbParts SplitIntoLimbs(double value) {
            static_cast<uint32_t>(high)}};
 }
 
+// Adds a non-negative number to a sum of words, by atomics on integers.
+template <class Block>
+CASTOR_HD void AddToExactSum(Block& block, double value, int64_t* words) {
+  const LimbParts parts = SplitIntoLimbs(value);
+  if (parts.limb < 0) {
+    block.AtomicAdd(words + kExactLimbs, 1);
+    return;
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (parts.part[i] != 0) {
+      block.AtomicAdd(words + parts.limb + i, int64_t{parts.part[i]});
+    }
+  }
+}
+
 // Returns x in fp64. Where fp64 is slow, so are conversions to it (a GeForce
 // makes two per clock, as many as additions, but 64 operations on integers), so
 // integers do it, except for denormals, infinities and NaNs.

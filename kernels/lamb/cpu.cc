@@ -1,4 +1,4 @@
-// Which operations round, per element, in fp32 (fma: once; every other
+// These operations round, per element, in fp32 (fma: once; every other
 // operation rounds on its own):
 //
 //   g = grad * grad_scale
@@ -155,23 +155,11 @@ HWY_EXPORT(LambMeasureImpl);
 HWY_EXPORT(LambApplyImpl);
 }  // namespace cpu
 
-namespace {
-
-std::vector<LambScalars> ScalarsOf(const LambRange* ranges,
-                                   int64_t num_ranges) {
-  std::vector<LambScalars> scalars(num_ranges);
-  for (int64_t r = 0; r < num_ranges; ++r) {
-    scalars[r] = MakeLambScalars(ranges[r]);
-  }
-  return scalars;
-}
-
-}  // namespace
-
 absl::Status LambMeasureArgs::RunOnCpu(const ExecContext& context) const {
   if (num_ranges == 0 || !std::isfinite(*grad_scale)) return absl::OkStatus();
   static_assert(cpu::kPieceGranule % kNormTile == 0);
-  const std::vector<LambScalars> scalars = ScalarsOf(ranges, num_ranges);
+  const std::vector<LambScalars> scalars =
+      cpu::ScalarsOf(ranges, num_ranges, MakeLambScalars);
   std::mutex mutex;  // of sums; the order of tasks does not matter
   cpu::ParallelPieces(
       context, ranges, num_ranges, [&](int64_t r, int64_t begin, int64_t end) {
@@ -198,7 +186,8 @@ absl::Status LambMeasureArgs::RunOnCpu(const ExecContext& context) const {
 absl::Status LambApplyArgs::RunOnCpu(const ExecContext& context) const {
   if (num_ranges == 0) return absl::OkStatus();
   const bool skip = !std::isfinite(*grad_scale);
-  const std::vector<LambScalars> scalars = ScalarsOf(ranges, num_ranges);
+  const std::vector<LambScalars> scalars =
+      cpu::ScalarsOf(ranges, num_ranges, MakeLambScalars);
   cpu::ParallelPieces(
       context, ranges, num_ranges, [&](int64_t r, int64_t begin, int64_t end) {
         if (skip) {

@@ -5,36 +5,24 @@
 #include "kernels/lamb/lamb_program.h"
 
 namespace castor::kernels {
-namespace cuda {
-namespace {
 
-static_assert(kLambRows == kLambSums && kLambParameter == 0 &&
+static_assert(cuda::kLambRows == kLambSums && kLambParameter == 0 &&
               kLambUpdate == 1);
 
-template <class G>
-absl::Status Measure(const ExecContext& context, const LambMeasureArgs& args,
-                     const G* gradient) {
-  LambMeasureProgram<G> program = {};
-  program.gradient = gradient;
-  program.master = args.master;
-  program.m = args.m;
-  program.v = args.v;
-  program.grad_scale = args.grad_scale;
-  program.sums = reinterpret_cast<int64_t*>(args.sums);
-  return LaunchRanges(context, "LambMeasure", program, TileSquares::kBlock,
-                      args.ranges, args.num_ranges, MakeLambScalars);
-}
-
-}  // namespace
-}  // namespace cuda
-
 absl::Status LambMeasureArgs::RunOnGpu(const ExecContext& context) const {
-  if (gradient_sum != nullptr) {
-    return cuda::Measure(context, *this, gradient_sum);
-  }
-  return WithType(dtype, [&]<class T>(T) {
-    return cuda::Measure(context, *this, static_cast<const T*>(payload));
-  });
+  return cuda::WithGradient(
+      dtype, gradient_sum, payload, [&]<class T, class G>(T, const G* from) {
+        cuda::LambMeasureProgram<G> program = {};
+        program.gradient = from;
+        program.master = master;
+        program.m = m;
+        program.v = v;
+        program.grad_scale = grad_scale;
+        program.sums = reinterpret_cast<int64_t*>(sums);
+        return cuda::LaunchRanges(context, "LambMeasure", program,
+                                  cuda::TileSquares::kBlock, ranges, num_ranges,
+                                  MakeLambScalars);
+      });
 }
 
 absl::Status LambApplyArgs::RunOnGpu(const ExecContext& context) const {

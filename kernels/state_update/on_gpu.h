@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/with_type.h"
 #include "device/device.h"
 #include "kernels/cuda/launch_ranges.h"
 #include "kernels/state_update/state_program.h"
@@ -48,18 +47,13 @@ absl::Status UpdateStates(const ExecContext& context, const char* kernel,
     return absl::InvalidArgumentError(
         absl::StrCat(kernel, ": out of place it runs on the host alone"));
   }
-  return WithType(arrays.dtype, [&]<class T>(T) {
-    if (arrays.gradient_sum != nullptr) {
-      return LaunchStateProgram<Rule, float, T>(context, kernel, arrays,
-                                                arrays.gradient_sum, ranges,
-                                                num_ranges, scalars_of);
-    }
-    const void* const gradient =
-        arrays.gradient != nullptr ? arrays.gradient : arrays.payload;
-    return LaunchStateProgram<Rule, T, T>(context, kernel, arrays,
-                                          static_cast<const T*>(gradient),
-                                          ranges, num_ranges, scalars_of);
-  });
+  return WithGradient(
+      arrays.dtype, arrays.gradient_sum,
+      arrays.gradient != nullptr ? arrays.gradient : arrays.payload,
+      [&]<class T, class G>(T, const G* from) {
+        return LaunchStateProgram<Rule, G, T>(context, kernel, arrays, from,
+                                              ranges, num_ranges, scalars_of);
+      });
 }
 
 }  // namespace castor::kernels::cuda

@@ -1,5 +1,5 @@
-// A pass over a chunk's elements, tile by tile, in which what moves in memory
-// is what the states' formats take (kernels/state_update/state_update.h).
+// A pass over a chunk's elements, tile by tile, that moves only as many bytes
+// in memory as the states' formats take (kernels/state_update/state_update.h).
 // Included once for each target of the processor, behind
 // kernels/cpu/simd-inl.h.
 #if defined(CASTOR_KERNELS_STATE_UPDATE_STATE_UPDATE_INL_H_) == \
@@ -37,15 +37,14 @@ struct NoState {
   HWY_INLINE VF32 operator()(int64_t /*i*/) const { return hn::Zero(F32()); }
 };
 
-// The format of a state of kBits bits. If kBits is 0 there are no states, and
-// what a tile has in their place is fp32, which nobody rounds.
+// The format of a state of kBits bits. If kBits is 0 there are no states, and a
+// tile has fp32 values in their place, which nobody rounds.
 template <int kBits, int kState>
 inline constexpr StateFormat kFormatOf = kBits == 0
                                              ? StateFormat::kFloat32
                                              : FormatOfState(kBits, kState);
 
-// Tiles that are updated together, so that the processor finds work while it
-// waits for the largest of a tile's values, on which all its codes depend.
+// Tiles whose random words are drawn together.
 inline constexpr int64_t kGroup = 4;
 
 // The random words (StateWord) of `tiles` tiles that begin at this element of
@@ -64,8 +63,7 @@ inline HWY_NOINLINE void FillTileWords(RandomKey key, uint64_t element,
     for (int64_t i = 0; i < kHalf; i += kLanes) {
       const VU32 w = hn::Load(d32, drawn + t * kHalf + i);
       hn::Store(w, d32, words[t] + i);
-      hn::Store(hn::Or(hn::ShiftLeft<16>(w), hn::ShiftRight<16>(w)), d32,
-                words[t] + kHalf + i);
+      hn::Store(hn::RotateRight<16>(w), d32, words[t] + kHalf + i);
     }
   }
 }
@@ -123,7 +121,7 @@ inline HWY_NOINLINE void WidenMasters(const StateArrays& arrays,
   }
 }
 
-// Whole tiles of values of a type, in fp32 and back.
+// Convert whole tiles of values of a type to fp32, and back.
 inline HWY_NOINLINE void Widen(DType dtype, const void* from, int64_t element,
                                int64_t count, float* to) {
   WithType(dtype, [&]<class T>(T) HWY_ATTR {
@@ -143,8 +141,8 @@ inline HWY_NOINLINE void Narrow(DType dtype, const float* from, void* to,
   });
 }
 
-// Updates a range of the arrays by step(g, p, state 0, ...), which makes new
-// values of p and of the states.
+// Updates a range of the arrays by a step, which makes new values of p and of
+// the states: step(g, p, state), or, of two states, AdamStep's three parts.
 template <int kStates, int kBits, class Hyper, class Step>
 class TilesUpdate {
  public:
@@ -163,8 +161,8 @@ class TilesUpdate {
     }
   }
 
-  // Elements [begin, begin + size), where `begin` is a multiple of kStateTile.
-  // Returns whether all that is written is finite.
+  // Updates elements [begin, begin + size), where `begin` is a multiple of
+  // kStateTile. Returns true if all values that it writes are finite.
   HWY_INLINE bool Run(int64_t begin, int64_t size) {
     // The usual case is fast: gradients are read and parameters are written in
     // bf16 while the tile is stepped. Otherwise both go through buffers.
@@ -194,13 +192,11 @@ class TilesUpdate {
   template <int kState>
   using Writer = StateWriter<kFormatOf<kBits, kState>, kState>;
 
-  // Where the new values of a tile's states are until they are rounded.
-  HWY_INLINE float* NewState(int state, int64_t at, int64_t tile) {
-    return kBits == 32 ? reinterpret_cast<float*>(arrays_.states[state]) + at
-                       : states_[tile][state];
+  HWY_INLINE float* Floats(int state, int64_t at) {
+    return reinterpret_cast<float*>(arrays_.states[state]) + at;
   }
 
-  // Where the gradients of a group's tiles are in type G.
+  // Returns the address of the gradients of a group's tiles, in type G.
   template <class G>
   HWY_INLINE const G* Gradients(int64_t begin, int64_t count) {
     const void* const from =
@@ -213,7 +209,7 @@ class TilesUpdate {
       return g_;
     }
   }
-  // Where its masters are in fp32.
+  // Returns the address of the group's masters, in fp32.
   HWY_INLINE const float* OldMasters(int64_t begin, int64_t count) {
     if (!rounds_master_) {
       return reinterpret_cast<const float*>(old_master_) + begin;
@@ -221,7 +217,7 @@ class TilesUpdate {
     WidenMasters(arrays_, old_master_, begin, count, p_[0]);
     return p_[0];
   }
-  // Rounds its masters, unless they are fp32, and stores the payload.
+  // Rounds the group's masters, unless they are fp32, and stores the payload.
   HWY_INLINE void StoreMasters(int64_t begin, int64_t tiles,
                                bool finite) const {
     const int64_t count = tiles * kStateTile;
@@ -256,94 +252,106 @@ class TilesUpdate {
     }
   }
 
-  // Steps the elements of a tile. If G is bf16 it stores the payload, too,
-  // whose bits are right if the result is true: all new values are finite.
+  // Updates a tile. If G is bf16 it stores the payload, too, whose bits are
+  // right if the result is true: all new values are finite.
   template <class G>
-  HWY_INLINE bool StepTile(int64_t at, int64_t tile, const G* g,
-                           const float* old_p, Seen<0>& first_seen,
-                           Seen<kLast>& last_seen) {
+  HWY_INLINE bool UpdateTile(int64_t at, int64_t tile, const G* g,
+                             const float* old_p) {
     const Step step = step_;
     const uint32_t* const words = words_[tile];
     float* const p =
         rounds_master_ ? p_[tile] : reinterpret_cast<float*>(master_) + at;
-    float* const new_first = NewState(0, at, tile);
-    float* const new_last = NewState(kLast, at, tile);
     auto* const payload = static_cast<uint16_t*>(arrays_.payload) + at;
     const Reader<0> read_first(old_[0], arrays_.elements, at);
     const Reader<kLast> read_last(old_[kLast], arrays_.elements, at);
     FiniteWatch watch;
-    Seen<0> first_of_tile;
-    Seen<kLast> last_of_tile;
-    for (int64_t i = 0; i < kStateTile; i += kLanes) {
-      VF32 vp = Load(old_p + i);
-      VF32 first = read_first(i);
+    Seen<0> first_seen;
+    Seen<kLast> last_seen;
+    // A processor looks only so far ahead while it waits for a result: a tile's
+    // codes are made between its divisions, which take long.
+    TileValues first, last, new_p, waited;
+    HWY_UNROLL(4)
+    for (int64_t k = 0; k < kTileVectors; ++k) {
+      const int64_t i = k * kLanes;
+      new_p[k] = Load(old_p + i);
+      first[k] = read_first(i);
       if constexpr (kStates == 1) {
-        step(Load(g + i), vp, first);
+        step(Load(g + i), new_p[k], first[k]);
       } else {
-        VF32 last = read_last(i);
-        step(Load(g + i), vp, first, last);
-        last_of_tile.See(last, words + i);
-        Store(last, new_last + i);
+        last[k] = read_last(i);
+        waited[k] = step.Start(Load(g + i), new_p[k], first[k], last[k]);
+        last_seen.See(last[k]);
+        if (kBits == 32) Store(last[k], Floats(kLast, at) + i);
       }
-      first_of_tile.See(first, words + i);
-      Store(first, new_first + i);
-      watch.See(vp);
-      Store(vp, p + i);
-      if constexpr (std::is_same_v<G, BFloat16>) {
-        StoreLow(UpperHalves(vp), payload + i);
+      first_seen.See(first[k]);
+      if (kBits == 32) Store(first[k], Floats(0, at) + i);
+    }
+    if constexpr (kStates == 2) {
+      HWY_UNROLL(4)
+      for (int64_t k = 0; k < kTileVectors; ++k) {
+        waited[k] = step.Denominator(waited[k]);
+      }
+      last_seen.Settle(last, words);
+    }
+    first_seen.Settle(first, words);
+    // Where values are not finite, what is written here is written again below.
+    const int64_t size = arrays_.elements;
+    if constexpr (kRounds) {
+      Writer<0>::Write(first_seen, first, words, arrays_.states[0], size, at);
+    }
+    if constexpr (kStates == 2) {
+      HWY_UNROLL(4)
+      for (int64_t k = 0; k < kTileVectors; ++k) {
+        waited[k] = step.Change(first[k], waited[k]);
+      }
+      if constexpr (kRounds) {
+        Writer<1>::Write(last_seen, last, words, arrays_.states[1], size, at);
       }
     }
-    first_seen = first_of_tile;
-    last_seen = last_of_tile;
-    return watch.all_finite() && first_of_tile.finite() &&
-           (kStates == 1 || last_of_tile.finite());
+    HWY_UNROLL(4)
+    for (int64_t k = 0; k < kTileVectors; ++k) {
+      const int64_t i = k * kLanes;
+      if constexpr (kStates == 2) new_p[k] = hn::Add(new_p[k], waited[k]);
+      watch.See(new_p[k]);
+      Store(new_p[k], p + i);
+      if (std::is_same_v<G, BFloat16> && k % 2 != 0) {
+        StoreUpperHalves(RoundToUpperHalves(new_p[k - 1]),
+                         RoundToUpperHalves(new_p[k]), payload + i - kLanes);
+      }
+    }
+    const bool finite = watch.all_finite() && first_seen.finite() &&
+                        (kStates == 1 || last_seen.finite());
+    if (!kRounds || finite) return finite;
+    HWY_ALIGN float values[kStateTile];
+    for (int state = 0; state < kStates; ++state) {
+      HWY_UNROLL(4)
+      for (int64_t k = 0; k < kTileVectors; ++k) {
+        Store(state == 0 ? first[k] : last[k], values + k * kLanes);
+      }
+      RoundTile(FormatOfState(kBits, state), state, values, words,
+                arrays_.states[state], size, at, kStateTile);
+    }
+    return false;
   }
 
-  // Whole tiles, at most kGroup.
+  // Updates whole tiles, at most kGroup of them.
   template <class G>
   HWY_INLINE bool UpdateGroup(int64_t begin, int64_t tiles) {
-    const int64_t size = arrays_.elements;
     DrawWords(begin, tiles);
     const G* const g = Gradients<G>(begin, tiles * kStateTile);
     const float* const old_p = OldMasters(begin, tiles * kStateTile);
-    bool finite[kGroup];
-    bool all_finite = true;
-    Seen<0> first_seen[kGroup];
-    Seen<kLast> last_seen[kGroup];
+    bool finite = true;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t offset = t * kStateTile;
-      finite[t] = StepTile<G>(begin + offset, t, g + offset, old_p + offset,
-                              first_seen[t], last_seen[t]);
-      all_finite &= finite[t];
+      finite &= UpdateTile<G>(begin + offset, t, g + offset, old_p + offset);
     }
-    for (int64_t t = 0; kRounds && t < tiles; ++t) {
-      const int64_t at = begin + t * kStateTile;
-      const Writer<0> write_first(first_seen[t], states_[t][0], words_[t],
-                                  arrays_.states[0], size, at);
-      if constexpr (kStates == 1) {
-        for (int64_t i = 0; i < kStateTile; i += kLanes) write_first(i);
-      } else {
-        const Writer<1> write_last(last_seen[t], states_[t][1], words_[t],
-                                   arrays_.states[1], size, at);
-        for (int64_t i = 0; i < kStateTile; i += kLanes) {
-          write_first(i);
-          write_last(i);
-        }
-      }
+    if (std::is_same_v<G, float> || !finite) {
+      StoreMasters(begin, tiles, finite);
     }
-    for (int64_t t = 0; kRounds && !all_finite && t < tiles; ++t) {
-      for (int k = 0; !finite[t] && k < kStates; ++k) {
-        RoundTile(FormatOfState(kBits, k), k, states_[t][k], words_[t],
-                  arrays_.states[k], size, begin + t * kStateTile, kStateTile);
-      }
-    }
-    if (std::is_same_v<G, float> || !all_finite) {
-      StoreMasters(begin, tiles, all_finite);
-    }
-    return all_finite;
+    return finite;
   }
 
-  // The first `count` elements of a tile, of whose others nothing shows.
+  // Updates the first `count` elements of a tile; the others have no effect.
   HWY_INLINE bool UpdatePart(int64_t at, int64_t count) {
     const Step step = step_;
     PartOfTile part;
@@ -375,7 +383,6 @@ class TilesUpdate {
   // These hold the values of a group's tiles.
   HWY_ALIGN float g_[kGroup * kStateTile];
   HWY_ALIGN float p_[kGroup][kStateTile];
-  HWY_ALIGN float states_[kGroup][kStates][kStateTile];
   HWY_ALIGN uint32_t words_[kGroup][kStateTile];
   HWY_ALIGN uint32_t master_words_[kGroup][kStateTile];
 };

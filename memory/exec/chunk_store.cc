@@ -49,7 +49,26 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
                           ChunkName(id)));
     }
   }
+  if (const int64_t margins = layout->num_margins(); margins > 0) {
+    CASTOR_ASSIGN_OR_RETURN(
+        store->margins_,
+        host->Allocate(margins * static_cast<int64_t>(sizeof(float)),
+                       Category::kOptimizerStates, "rows and columns"));
+  }
+  int64_t begin = 0;
+  for (size_t i = 0; i < layout->parameters.size(); ++i) {
+    store->margins_begin_.push_back(begin);
+    begin += layout->num_margins(ParamId(static_cast<int64_t>(i)));
+  }
   return store;
+}
+
+absl::Span<float> ChunkStore::margins(ParamId parameter) const {
+  const size_t count = static_cast<size_t>(layout_->num_margins(parameter));
+  if (count == 0) return {};
+  return {reinterpret_cast<float*>(margins_.data()) +
+              margins_begin_[parameter.value],
+          count};
 }
 
 absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {

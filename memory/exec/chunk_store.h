@@ -69,6 +69,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/host_memory.h"
@@ -223,6 +224,11 @@ class ChunkStore {
   // is to be written anew (RunOnHost). Call when all work is over.
   void ForgetAhead(ChunkId chunk) { at(chunk).uncommitted = false; }
 
+  // The values that the optimizer keeps of a parameter's margins, on all ranks
+  // alike, in host memory (memory/plan/layout/margins.h). Only work on the
+  // host's compute stream, or a caller when all work is over, may use them.
+  absl::Span<float> margins(ParamId parameter) const;
+
   // Moves the states to `side`. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side,
                              int64_t at = Arena::kAnywhere);
@@ -372,6 +378,8 @@ class ChunkStore {
   const bool accumulate_;
   ShardExchange* const exchange_;
   std::vector<Chunk> chunks_;
+  HostBlock margins_;                   // all parameters'
+  std::vector<int64_t> margins_begin_;  // [ParamId], in values
   int64_t h2d_bytes_ = 0;
   int64_t d2h_bytes_ = 0;
 };

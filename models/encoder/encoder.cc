@@ -11,6 +11,7 @@
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/head_loss.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/position_loss.h"
 
 namespace castor::models {
 namespace {
@@ -152,13 +153,28 @@ Encoder::Head Encoder::MakeNextSentenceHead(const EncoderConfig& config) {
   return head;
 }
 
+Encoder::Head Encoder::MakeSpansHead(const EncoderConfig& config) {
+  Head head;
+  head.site = "qa_outputs";
+  head.says_positions = true;
+  MakeLastMap(config, head.site, config.num_labels, &head.weight, &head.bias);
+  return head;
+}
+
 std::vector<Encoder::Head> Encoder::MakeHeads(const EncoderConfig& config,
                                               Parameter& words) {
   std::vector<Head> heads;
-  heads.push_back(config.task() == ModelTask::kMaskedTokens
-                      ? MakeWordsHead(config, words)
-                      : MakeLabelsHead(config));
-  if (config.sequence_labels() > 0) {
+  switch (config.task()) {
+    case ModelTask::kMaskedTokens:
+      heads.push_back(MakeWordsHead(config, words));
+      break;
+    case ModelTask::kSpan:
+      heads.push_back(MakeSpansHead(config));
+      break;
+    default:
+      heads.push_back(MakeLabelsHead(config));
+  }
+  if (config.Head().next_sentence) {
     heads.push_back(MakeNextSentenceHead(config));
   }
   return heads;
@@ -244,10 +260,12 @@ absl::StatusOr<Tensor> Encoder::Logits(Engine& engine, const Tensor& tokens) {
 
 absl::StatusOr<std::vector<Tensor>> Encoder::Losses(
     Engine& engine, const Tensor& tokens, absl::Span<const Tensor> targets) {
-  if (targets.size() != heads_.size()) {
+  int64_t terms = 0;
+  for (const Head& head : heads_) terms += head.terms();
+  if (static_cast<int64_t>(targets.size()) != terms) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an encoder of ", heads_.size(), " heads got targets of ",
-                     targets.size()));
+        absl::StrCat("an encoder whose loss has ", terms,
+                     " terms got targets of ", targets.size()));
   }
   CASTOR_ASSIGN_OR_RETURN(Tensor x, Body(engine, tokens));
   std::vector<Tensor> losses;
@@ -257,12 +275,37 @@ absl::StatusOr<std::vector<Tensor>> Encoder::Losses(
     Tensor input = i + 1 < heads_.size() ? x : std::move(x);
     CASTOR_ASSIGN_OR_RETURN(const Tensor hidden,
                             Hidden(engine, head, std::move(input)));
-    CASTOR_ASSIGN_OR_RETURN(
-        losses.emplace_back(),
-        ops::HeadLoss(engine, hidden, *head.weight, targets[i], head.bias,
-                      static_cast<int64_t>(i)));
+    CASTOR_RETURN_IF_ERROR(AddLosses(engine, head, hidden,
+                                     targets.subspan(losses.size()), &losses));
   }
   return losses;
+}
+
+absl::Status Encoder::AddLosses(Engine& engine, const Head& head,
+                                const Tensor& hidden,
+                                absl::Span<const Tensor> targets,
+                                std::vector<Tensor>* losses) {
+  const auto term = static_cast<int64_t>(losses->size());
+  if (!head.says_positions) {
+    CASTOR_ASSIGN_OR_RETURN(losses->emplace_back(),
+                            ops::HeadLoss(engine, hidden, *head.weight,
+                                          targets[0], head.bias, term));
+    return absl::OkStatus();
+  }
+  CASTOR_ASSIGN_OR_RETURN(const Tensor logits,
+                          ops::Linear(engine, hidden, *head.weight, head.bias,
+                                      ops::WeightLayout::kOutIn));
+  for (int64_t i = 0; i < head.terms(); ++i) {
+    const ops::PositionLossOptions options = {
+        .column = i,
+        .scale = 1.0F / static_cast<float>(head.terms()),
+        .term = term + i};
+    CASTOR_ASSIGN_OR_RETURN(
+        losses->emplace_back(),
+        ops::PositionLoss(engine, logits, targets[static_cast<size_t>(i)],
+                          options, absl::StrCat(head.site, ".loss.", i)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace castor::models

@@ -1,8 +1,11 @@
 // The body that BERT and its relatives share, and their heads: embeddings of
 // words, positions and segments under one norm; layers whose norms follow each
 // sum and whose attention sees a whole sequence; and heads that say a token for
-// each place, or a label of the sequence or of each token. Pre-training has two
-// heads, each with its term of the loss: the words and the sequence's label.
+// each place, or a label of the sequence or of each token, or where a span of
+// the sequence begins and ends. Pre-training has two heads, each with its term
+// of the loss: the words and the sequence's label. The head for spans has two
+// terms, each half of the mean cross-entropy over a sequence's positions, so
+// that their sum is transformers' loss.
 //
 // Sources: Devlin et al., "BERT: Pre-training of deep bidirectional
 // transformers for language understanding", 2018; Liu et al., "RoBERTa", 2019;
@@ -62,7 +65,7 @@ class Encoder final : public LogitsModel {
     nn::LayerNorm output_norm_;
   };
 
-  // What is between the layers and the head's last map.
+  // The maps between the layers and the logits.
   struct Head {
     std::optional<nn::Linear> dense;
     std::optional<nn::LayerNorm> norm;
@@ -71,16 +74,27 @@ class Encoder final : public LogitsModel {
     float dropout_before = 0, dropout_after = 0;
     Parameter* weight = nullptr;  // [V, C]
     Parameter* bias = nullptr;    // [V]
+    // If true, the logits are those of positions, each column with a term of
+    // the loss of its own.
+    bool says_positions = false;
+    int64_t terms() const { return says_positions ? weight->shape[0] : 1; }
   };
   static Head MakeWordsHead(const EncoderConfig& config, Parameter& words);
   static Head MakeLabelsHead(const EncoderConfig& config);
   static Head MakeNextSentenceHead(const EncoderConfig& config);
+  static Head MakeSpansHead(const EncoderConfig& config);
   static std::vector<Head> MakeHeads(const EncoderConfig& config,
                                      Parameter& words);
 
-  // What the layers make, [B, T, C], of tokens [B, T].
+  // Returns the layers' output [B, T, C] for tokens [B, T].
   absl::StatusOr<Tensor> Body(Engine& engine, const Tensor& tokens) const;
-  // What the head's last map is applied to, [B, T, C].
+  // Adds the head's terms of the loss to *losses, whose targets begin with
+  // `targets`.
+  static absl::Status AddLosses(Engine& engine, const Head& head,
+                                const Tensor& hidden,
+                                absl::Span<const Tensor> targets,
+                                std::vector<Tensor>* losses);
+  // Returns the input of the head's last map, [B, T, C].
   static absl::StatusOr<Tensor> Hidden(Engine& engine, const Head& head,
                                        Tensor x);
   absl::StatusOr<Tensor> Embed(Engine& engine, const Tensor& tokens) const;
@@ -92,7 +106,7 @@ class Encoder final : public LogitsModel {
   nn::Embedding segments_;
   nn::LayerNorm norm_;
   std::vector<Layer> layers_;
-  std::vector<Head> heads_;  // one for each term of the loss
+  std::vector<Head> heads_;  // each with a term of the loss, or more
 };
 
 }  // namespace castor::models

@@ -15,6 +15,8 @@ namespace {
 constexpr char kClassifierDropout[] = "classifier_dropout";
 constexpr int64_t kMaxSegments = 16;
 constexpr int64_t kMaxLabels = 1 << 20;
+// Two positions are one number of 31 bits in data sets.
+constexpr int64_t kMaxSpanPositions = 1 << 15;
 
 constexpr auto kHeadNames = [] {
   std::array<absl::string_view, std::size(kEncoderHeads)> names;
@@ -87,6 +89,21 @@ void EncoderConfig::Read(JsonReader& reader) {
                                      " learns no next sentences; "
                                      "\"masked_lm\" is its pre-training"));
   }
+  if (task() == ModelTask::kSpan) {
+    if (num_labels != 2) {
+      reader.Fail(
+          "num_labels",
+          absl::StrCat(num_labels, " is no number of labels for head \"", head,
+                       "\", which says a span's begin and its "
+                       "end: it is 2"));
+    }
+    if (positions() > kMaxSpanPositions) {
+      reader.Fail(
+          "max_position_embeddings",
+          absl::StrCat("head \"", head, "\" takes sequences of at most ",
+                       kMaxSpanPositions, " positions"));
+    }
+  }
   RequireMultiple(reader, "hidden_size", hidden_size, "num_attention_heads",
                   num_attention_heads);
   if (positions() >= 1) return;
@@ -107,10 +124,17 @@ const EncoderHead& EncoderConfig::Head() const {
 }
 
 int64_t EncoderConfig::labels() const {
+  if (task() == ModelTask::kSpan) return positions();
   return task() == ModelTask::kMaskedTokens ? vocab_size : num_labels;
 }
 
+int64_t EncoderConfig::sequence_labels() const {
+  if (task() == ModelTask::kSpan) return positions();
+  return Head().next_sentence ? 2 : 0;
+}
+
 std::vector<absl::string_view> EncoderConfig::loss_terms() const {
+  if (task() == ModelTask::kSpan) return {"start", "end"};
   if (!Head().next_sentence) return Architecture::loss_terms();
   return {"masked_lm", "next_sentence"};
 }
@@ -136,7 +160,7 @@ OrderedJson EncoderConfig::Identity() const {
   OrderedJson json = ToJson();
   EraseRates(kTable, &json);
   json.erase(kClassifierDropout);
-  // BERT's is of no account.
+  // BERT's pad_token_id has no effect.
   if (!kind->is_roberta) json.erase("pad_token_id");
   return json;
 }

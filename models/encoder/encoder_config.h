@@ -23,8 +23,9 @@ struct EncoderHead {
   absl::string_view name;
   absl::string_view hf_suffix;
   ModelTask task;
-  // Whether it tells, too, if the second text of a pair follows the first one
-  // (label 0) or not (1): BERT's next sentences, which RoBERTa does without.
+  // If true, it also tells whether the second text of a pair follows the first
+  // one (label 0) or not (1): BERT's next sentences, which RoBERTa does
+  // without.
   bool next_sentence = false;
 };
 inline constexpr EncoderHead kEncoderHeads[] = {
@@ -33,8 +34,8 @@ inline constexpr EncoderHead kEncoderHeads[] = {
      ModelTask::kSequenceLabel},
     {"pretraining", "ForPreTraining", ModelTask::kMaskedTokens,
      /*next_sentence=*/true},
-    {"token_classification", "ForTokenClassification",
-     ModelTask::kTokenLabels}};
+    {"token_classification", "ForTokenClassification", ModelTask::kTokenLabels},
+    {"question_answering", "ForQuestionAnswering", ModelTask::kSpan}};
 
 // How a family differs from BERT.
 struct EncoderKind {
@@ -70,7 +71,9 @@ struct EncoderConfig final : public Architecture {
   // Before the classifier. JSON null, -1 here: as hidden_dropout_prob.
   double classifier_dropout = -1;
   std::string head = "masked_lm";  // one of kEncoderHeads
-  int64_t num_labels = 2;          // of the heads that classify
+  // How many labels a head that classifies tells apart. The head for spans has
+  // 2: a logit for a span's begin and one for its end.
+  int64_t num_labels = 2;
 
   // The table's keys and classifier_dropout.
   static std::vector<KeyUse> keys();
@@ -92,9 +95,7 @@ struct EncoderConfig final : public Architecture {
   int64_t vocabulary() const override { return vocab_size; }
   ModelTask task() const override { return Head().task; }
   int64_t labels() const override;
-  int64_t sequence_labels() const override {
-    return Head().next_sentence ? 2 : 0;
-  }
+  int64_t sequence_labels() const override;
   std::vector<absl::string_view> loss_terms() const override;
   int64_t segments() const override { return type_vocab_size; }
   int64_t positions() const override {

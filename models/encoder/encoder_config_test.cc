@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The model of a config.json beside what Castor's configuration gives.
+// Reads the model of a config.json beside the keys of Castor's configuration.
 absl::StatusOr<ModelConfig> ReadHf(const std::string& text,
                                    const OrderedJson& given = nullptr) {
   ModelConfig model;
@@ -50,6 +50,10 @@ TEST(EncoderConfig, TheClassDecidesTheHead) {
        30522},
       {"roberta", "RobertaForTokenClassification", "token_classification",
        ModelTask::kTokenLabels, 2},
+      {"bert", "BertForQuestionAnswering", "question_answering",
+       ModelTask::kSpan, 512},
+      {"roberta", "RobertaForQuestionAnswering", "question_answering",
+       ModelTask::kSpan, 510},
       {"roberta", "RobertaForMaskedLM", "masked_lm", ModelTask::kMaskedTokens,
        50265}};
   for (const auto& test : cases) {
@@ -75,6 +79,20 @@ TEST(EncoderConfig, PreTrainingHasALossOfTwoTermsAndIsBertsAlone) {
   EXPECT_THAT(ErrorOf(WithClass("roberta", "RobertaForMaskedLM"),
                       {{"head", "pretraining"}}),
               HasSubstr("roberta learns no next sentences"));
+}
+
+TEST(EncoderConfig, SpansAreTwoPositionsOfASequence) {
+  const auto bert = ReadHf(WithClass("bert", "BertForQuestionAnswering"));
+  ASSERT_TRUE(bert.ok()) << bert.status();
+  EXPECT_EQ(bert->architecture->sequence_labels(), 512);
+  EXPECT_THAT(bert->architecture->loss_terms(),
+              ::testing::ElementsAre("start", "end"));
+  const std::string text = WithClass("roberta", "RobertaForQuestionAnswering");
+  EXPECT_THAT(ErrorOf(text, {{"num_labels", 3}}),
+              HasSubstr("a span's begin and its end: it is 2"));
+  std::string longer = text;
+  longer.insert(1, R"("max_position_embeddings": 32771, )");
+  EXPECT_THAT(ErrorOf(longer), HasSubstr("at most 32768 positions"));
 }
 
 // The keys that google-bert/bert-base-uncased has on the hub, fine-tuned.

@@ -107,7 +107,7 @@ def make_engine(
         raise ValueError(each_line(error, "castor.initialize")) from None
     if gpu is not None:
         show_in_torch_cuda(run)
-    sizes = [(n, p.numel(), p.requires_grad, decay) for n, p, decay in described]
+    sizes = [(n, list(p.shape), p.requires_grad, decay) for n, p, decay in described]
 
     def foresee(uses: str) -> str:
         return shim.foresee(text, sizes, uses, run.world_size)

@@ -131,7 +131,7 @@ def plan(
         described.append(
             (
                 name,
-                parameter.numel(),
+                list(parameter.shape),
                 parameter.requires_grad,
                 -1.0 if decay is None else decay,
             )

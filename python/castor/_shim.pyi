@@ -32,11 +32,11 @@ def use_on_address() -> int:
 
 def foresee(
     config: str,
-    parameters: Sequence[tuple[str, int, bool, float]],
+    parameters: Sequence[tuple[str, list[int], bool, float]],
     uses: str,
     world_size: int,
 ) -> str:
-    """What a step takes, as JSON: `parameters` are names, elements, whether they
+    """What a step takes, as JSON: `parameters` are names, shapes, whether they
     are trained and weight decays (negative: the configuration's), `uses` a micro
     batch's as JSON. ValueError: the configuration is wrong."""
 

@@ -22,12 +22,17 @@ _OPTIMIZERS = {
     "lion_32bit": "Lion",
     "lion_8bit": "Lion8bit",
     "sgd": "SGD",
+    "adafactor": "Adafactor",
 }
 # What the configuration may say where `optim` is left out.
-_OTHER_OPTIMIZERS = ("Lamb", "AdamW8bit", "AdamW16bit", "Lion", "Lion8bit", "SGD")
+_OTHER_OPTIMIZERS = (
+    "Lamb", "AdamW8bit", "AdamW16bit", "Lion", "Lion8bit", "SGD", "Adafactor",
+)
 # TrainingArguments have numbers for Adam. These are the ones that other types take
 # too, as under transformers.
-_ADAMS_NUMBERS = {"Lion": ("betas",), "Lion8bit": ("betas",), "SGD": ()}
+_ADAMS_NUMBERS = {
+    "Lion": ("betas",), "Lion8bit": ("betas",), "SGD": (), "Adafactor": (),
+}
 
 
 def refuse(what: str, do: str) -> None:
@@ -116,6 +121,24 @@ def _optimizer_type(optimizer: Any, args: Any) -> str:
     return _OPTIMIZERS[getattr(args.optim, "value", args.optim)]
 
 
+def _adafactors(
+    args: Any, optimizer_type: str
+) -> list[tuple[tuple[str, ...], str, Any]]:
+    """What transformers.Trainer gives its Adafactor beside learning_rate. The
+    configuration may say how parameters scale it where `optim` is left out."""
+    if optimizer_type != "Adafactor":
+        return []
+    path = ("optimizer", "params")
+    entries: list[tuple[tuple[str, ...], str, Any]] = [
+        ((*path, "relative_step"), "relative_step (of the rate, learning_rate)", False)
+    ]
+    if getattr(args.optim, "value", args.optim) == "adafactor":
+        entries.append(
+            ((*path, "scale_parameter"), "scale_parameter of optim=adafactor", False)
+        )
+    return entries
+
+
 def _entries(
     args: Any, optimizer_type: str
 ) -> list[tuple[tuple[str, ...], str, Any]]:
@@ -157,6 +180,7 @@ def _entries(
         ((*optimizer, "lr"), "learning_rate", args.learning_rate),
         *(entry for entry in numbers if entry[0][-1] in known),
         ((*optimizer, "weight_decay"), "weight_decay", args.weight_decay),
+        *_adafactors(args, optimizer_type),
     ]
 
 

@@ -85,20 +85,25 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     if (Session* session = Entered()) session->Count(counts);
   });
   m.def("is_entered", [] { return Entered() != nullptr; });
-  m.def("foresee", [](const std::string& config,
-                      const std::vector<
-                          std::tuple<std::string, int64_t, bool, double>>& all,
-                      const std::string& pass, int world_size) {
-    std::vector<castor_parameter> described;
-    for (const auto& [name, elements, trainable, decay] : all) {
-      described.push_back({name.c_str(), elements, trainable ? 1 : 0, decay});
-    }
-    const char* foreseen = Core().foresee(
-        config.c_str(), described.data(),
-        static_cast<int64_t>(described.size()), pass.c_str(), world_size);
-    TORCH_CHECK_VALUE(foreseen != nullptr, Core().error());
-    return std::string(foreseen);
-  });
+  m.def(
+      "foresee",
+      [](const std::string& config,
+         const std::vector<
+             std::tuple<std::string, std::vector<int64_t>, bool, double>>& all,
+         const std::string& pass, int world_size) {
+        std::vector<castor_parameter> described;
+        for (const auto& [name, shape, trainable, decay] : all) {
+          int64_t elements = 1;
+          for (const int64_t size : shape) elements *= size;
+          described.push_back({name.c_str(), elements, trainable ? 1 : 0, decay,
+                               shape.data(), static_cast<int>(shape.size())});
+        }
+        const char* foreseen = Core().foresee(
+            config.c_str(), described.data(),
+            static_cast<int64_t>(described.size()), pass.c_str(), world_size);
+        TORCH_CHECK_VALUE(foreseen != nullptr, Core().error());
+        return std::string(foreseen);
+      });
   py::class_<Nursery, std::shared_ptr<Nursery>>(m, "Nursery")
       .def(py::init<>())
       .def("open",

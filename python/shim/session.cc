@@ -119,8 +119,9 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
   std::vector<Parameter> parameters;
   for (const ParameterSpec& spec : specs) {
     described.push_back({spec.name.c_str(), spec.tensor.numel(),
-                         spec.tensor.requires_grad() ? 1 : 0,
-                         spec.weight_decay});
+                         spec.tensor.requires_grad() ? 1 : 0, spec.weight_decay,
+                         spec.tensor.sizes().data(),
+                         static_cast<int>(spec.tensor.dim())});
     parameters.push_back({spec.name, spec.tensor.sizes().vec(),
                           spec.tensor.requires_grad(), false, nullptr,
                           c10::weak_intrusive_ptr<c10::TensorImpl>(

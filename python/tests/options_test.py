@@ -53,7 +53,6 @@ OPTIONS: list[dict[str, Any]] = [
         "metric_for_best_model": "loss",
     },
     {"optim": "adamw_torch_fused"},
-    {"optim": "adafactor"},
     {"optim": "sgd"},
     {"optim": "adamw_bnb_8bit"},
     {"optim": "adamw_torch", "optim_args": "amsgrad=True"},

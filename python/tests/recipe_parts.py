@@ -82,6 +82,69 @@ def boolq_step(model: torch.nn.Module) -> Callable[[int], None]:
     return step
 
 
+def squad_step(model: torch.nn.Module, peak: float) -> Callable[[int], None]:
+    """What ends a step of DeepSpeed's recipe of SQuAD, by its number: AdamW by
+    WarmupDecayLR, which rises to `peak` in 4 of 40 steps, of clipped gradients."""
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
+
+    def step(number: int) -> None:
+        done = number - 1
+        rate = peak * (done / 4 if done < 4 else max(0.0, (40 - done) / 36))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def clipped_adamw(model: torch.nn.Module, **options: Any) -> Callable[[int], None]:
+    """What ends a step: torch.optim.AdamW with `options`, of gradients that are clipped
+    to a norm of 1."""
+    optimizer = torch.optim.AdamW(model.parameters(), **options)
+
+    def step(_: int) -> None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+class Moments:
+    """The update of DeepSpeed's Adam, which is AdamW, and of its LAMB, without a
+    correction of the moments: csrc/adam, csrc/lamb there."""
+
+    def __init__(
+        self, groups: list[dict[str, Any]], coefficients: tuple[float, ...] = ()
+    ) -> None:
+        self.coefficients = coefficients
+        self.decays = {p: g.get("weight_decay", 0.01) for g in groups for p in g["params"]}
+        self.moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in self.decays}
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.decays, 1.0)
+        for p, (m, v) in self.moments.items():
+            m.mul_(0.9).add_(p.grad, alpha=0.1)
+            v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+            update = m / (v.sqrt() + 1e-8) + self.decays[p] * p
+            if self.coefficients and p.norm() > 0 and update.norm() > 0:
+                update *= (p.norm() / update.norm()).clamp(*self.coefficients)
+            p -= rate * update
+            p.grad = None
+
+
+def lamb_rate(step: int) -> float:
+    """DeepSpeed's warmup_exp_decay_exp in two phases of ten steps, of which each counts
+    anew, with a warm-up of four."""
+    first = step <= 10
+    done = step - 1 if first else step - 11
+    rate, decay_step = (11e-3, 250) if first else (2e-3, 150)
+    factor = (done / 4) ** 2 if done < 4 else 0.9 ** ((done - 4) / decay_step)
+    return rate * factor + (10e-4 if first else 0.0)
+
+
 def make_bert(folder: Path, model_class: Any) -> None:
     """A directory of Hugging Face's: a small BERT without dropout, and a tokenizer
     that knows the text's words."""

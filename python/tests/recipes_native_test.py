@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -17,12 +18,39 @@ import torch
 import transformers
 
 from recipe_parts import (
-    RECIPES, STEPS, TEXT, boolq_step, make_bert, paragraphs, plain_losses, settings,
+    RECIPES, STEPS, TEXT, Moments, boolq_step, clipped_adamw, lamb_rate, make_bert,
+    paragraphs, plain_losses, settings, squad_step,
 )
 import boolq
 import pretrain
 import shared
 import sizes
+import squad
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def pretraining_loss(model: torch.nn.Module) -> Callable[[Any], torch.Tensor]:
+    """Of rows as pretrain.py writes them, each padded to 32 tokens."""
+
+    def loss_of(chosen: list[Any]) -> torch.Tensor:
+        def padded(key: str, padding: int) -> torch.Tensor:
+            return torch.tensor(
+                [r[key] + [padding] * (32 - len(r[key])) for r in chosen]
+            )
+
+        lengths = torch.tensor([[len(r["input_ids"])] for r in chosen])
+        return model(
+            input_ids=padded("input_ids", 0),
+            token_type_ids=padded("token_type_ids", 0),
+            attention_mask=(torch.arange(32) < lengths).long(),
+            labels=padded("labels", -100),
+            next_sentence_label=torch.tensor([r["next_sentence_label"] for r in chosen]),
+        ).loss
+
+    return loss_of
 
 
 @unittest.skipUnless("CASTOR_BINARY" in os.environ, "CASTOR_BINARY names no castor")
@@ -65,36 +93,75 @@ class NativeTest(unittest.TestCase):
             for a, *terms in zip(ours["losses"], *ours["loss_terms"].values()):
                 self.assertEqual(a, sum(terms))
             model = transformers.BertForPreTraining.from_pretrained(folder / "bert")
-            lines = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
-            rows = [json.loads(line) for line in lines]
+            step = clipped_adamw(model, lr=1e-3, weight_decay=0.01)
+            rows = read_rows(folder / "pairs.jsonl")
+            batches = (rows[i : i + 8] for i in range(0, 8 * STEPS, 8))
+            plain = plain_losses(model, 1, batches, pretraining_loss(model), step)
+            self.check(ours, plain, lambda *more, **how: self.train_pairs(
+                folder, *more, **how))
+
+    def test_pretraining_by_lamb_in_two_phases(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_bert(folder / "bert", transformers.BertForPreTraining)
+            rows: list[dict[str, Any]] = []
+            for length in (16, 32):
+                path = folder / f"pairs_{length}.jsonl"
+                pretrain.main(
+                    ["--only_files", str(path), "--text", TEXT, "--max_steps", "10",
+                     "--max_seq_length", str(length)]
+                )
+                rows += read_rows(path)
+            ours = self.train_phases(folder)
+            model = transformers.BertForPreTraining.from_pretrained(folder / "bert")
+            moments = Moments(pretrain.groups_of(model), (0.01, 0.3))
+            plain = plain_losses(
+                model, 1, (rows[i : i + 8] for i in range(0, 8 * STEPS, 8)),
+                pretraining_loss(model), lambda step: moments.step(lamb_rate(step)),
+            )
+            self.check(ours, plain, lambda *more, **how: self.train_phases(
+                folder, *more, **how))
+
+    def test_squad_by_castor_train(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_bert(folder / "bert", transformers.BertForQuestionAnswering)
+            arguments = [
+                "--data", name, "--model", f"{name}/bert", "--questions", "40",
+                "--max_seq_length", "48", "--doc_stride", "16",
+            ]
+            with mock.patch.object(shared, "paragraphs", paragraphs):
+                squad.main([*arguments, "--only_files"])
+            ours = self.train_squad(folder)
+            for a, *terms in zip(ours["losses"], *ours["loss_terms"].values()):
+                self.assertEqual(a, sum(terms))
+            self.assertEqual(set(ours["evaluations"][-1]["accuracies"]), {"start", "end"})
+            windows = squad.windows_of(
+                squad.load_questions(folder / squad.FILES["train"]),
+                transformers.AutoTokenizer.from_pretrained(folder / "bert"),
+                squad.parse_arguments(arguments),
+            )
+            self.assertGreater(len(windows), 40)
+            model = transformers.BertForQuestionAnswering.from_pretrained(folder / "bert")
 
             def loss_of(chosen: list[Any]) -> torch.Tensor:
-                def padded(key: str, padding: int) -> torch.Tensor:
-                    return torch.tensor(
-                        [r[key] + [padding] * (32 - len(r[key])) for r in chosen]
-                    )
+                losses = []
+                for _, inputs, (start, end), _ in chosen:
+                    # Without padding, which transformers' loss would count.
+                    length = sum(inputs["attention_mask"])
+                    losses.append(model(
+                        **{k: torch.tensor([v[:length]]) for k, v in inputs.items()},
+                        start_positions=torch.tensor([start]),
+                        end_positions=torch.tensor([end]),
+                    ).loss)
+                return sum(losses) / len(losses)
 
-                lengths = torch.tensor([[len(r["input_ids"])] for r in chosen])
-                return model(
-                    input_ids=padded("input_ids", 0),
-                    token_type_ids=padded("token_type_ids", 0),
-                    attention_mask=(torch.arange(32) < lengths).long(),
-                    labels=padded("labels", -100),
-                    next_sentence_label=torch.tensor(
-                        [r["next_sentence_label"] for r in chosen]
-                    ),
-                ).loss
-
-            optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.01)
-
-            def step(_: int) -> None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
-                optimizer.zero_grad()
-
-            batches = (rows[i : i + 8] for i in range(0, 8 * STEPS, 8))
-            plain = plain_losses(model, 1, batches, loss_of, step)
-            self.check(ours, plain, lambda *more, **how: self.train_pairs(
+            batches = (
+                [windows[at % len(windows)] for at in range(first, first + 8)]
+                for first in range(0, 8 * STEPS, 8)
+            )
+            plain = plain_losses(model, 1, batches, loss_of, squad_step(model, 1e-3))
+            self.check(ours, plain, lambda *more, **how: self.train_squad(
                 folder, *more, **how))
 
     def check(self, ours: Any, plain: list[float], train: Callable[..., Any]) -> None:
@@ -133,6 +200,42 @@ class NativeTest(unittest.TestCase):
             ), *more, **how,
         )
 
+    def train_phases(self, folder: Path, *more: str, **how: Any) -> Any:
+        """LAMB for ten steps of 16 positions and, from there, for ten of 32; the
+        second run's summary, with the losses of both."""
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        losses: list[float] = []
+        for settings_file, length, steps, restart, resume in (
+            ("lamb_128.json", 16, 10, 0, ()),
+            ("lamb_512.json", 32, 20, 10, ("--resume", "latest", "--resume-changed")),
+        ):
+            summary = self.train(
+                f"deepspeed_bert/{settings_file}", folder,
+                *settings(
+                    data__train=folder / f"pairs_{length}.jsonl",
+                    data__sequence_length=length, steps=steps,
+                    checkpoint=json.dumps({"dir": str(folder / "checkpoints")}),
+                    optimizer__no_decay='["*.bias", "*LayerNorm*"]',
+                    scheduler__params__total_num_steps=200,
+                    scheduler__params__restart_step=restart,
+                ), *resume, *more, **how,
+            )
+            losses += summary["losses"]
+        return {**summary, "losses": losses}
+
+    def train_squad(self, folder: Path, *more: str, **how: Any) -> Any:
+        return self.train(
+            "deepspeed_squad/squad.json", folder,
+            *settings(
+                data__train=folder / "train.jsonl", data__validation=folder / "dev.jsonl",
+                data__sequence_length=48, data__doc_stride=16, steps=STEPS,
+                eval_interval=STEPS, optimizer__params__lr=1e-3,
+                scheduler__params__warmup_max_lr=1e-3,
+                scheduler__params__total_num_steps=40,
+                scheduler__params__warmup_num_steps=4,
+            ), *more, **how,
+        )
+
     def train(
         self, recipe: str, folder: Path, *more: str, launch: list[str] | None = None
     ) -> Any:
@@ -168,6 +271,20 @@ class SizesTest(unittest.TestCase):
         refused = sizes.plan(castor_binary, str(folder), {**row, "ram": "16GiB"})
         self.assertFalse(refused["fits"])
         self.assertEqual(refused["binds"], "host_memory")
+
+    def test_a_t5_is_planned_by_its_operators(self) -> None:
+        shape = dict(d_model=64, d_kv=16, d_ff=256, num_layers=2, num_heads=4)
+        row = {"model": "tiny", "micro_batch": 2, "length": 16, "ram": "8GiB"}
+        with mock.patch.dict(sizes.t5.SHAPES, tiny=shape):
+            figures = sizes.t5.plan({**row, "device_memory": "64MiB"})
+            refused = sizes.t5.plan({**row, "device_memory": "1MiB"})
+        self.assertTrue(figures["fits"])
+        peak = figures["predicted_device_peak_bytes"]
+        self.assertLessEqual(figures["smallest_device_budget_bytes"], peak)
+        self.assertLessEqual(peak, 64 << 20)
+        self.assertGreater(figures["predicted_host_peak_bytes"], 14 * 32128 * 64)
+        self.assertFalse(refused["fits"])
+        self.assertEqual(refused["binds"], "device_memory")
 
 
 if __name__ == "__main__":

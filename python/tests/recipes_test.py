@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import tempfile
 import unittest
@@ -16,11 +17,13 @@ from typing import Any
 from unittest import mock
 
 import castor
+import tokenizers
 import torch
 import transformers
 
 from recipe_parts import (
-    RECIPES, STEPS, TEXT, TINY, boolq_step, make_bert, paragraphs, plain_losses, settings,
+    RECIPES, STEPS, TEXT, TINY, Moments, boolq_step, clipped_adamw, lamb_rate, make_bert,
+    paragraphs, plain_losses, settings, squad_step,
 )
 from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
 
@@ -32,30 +35,6 @@ import shared
 import squad
 import train as flagai
 import train_vit
-
-
-class Moments:
-    """The update of DeepSpeed's Adam, which is AdamW, and of its LAMB, without a
-    correction of the moments: csrc/adam, csrc/lamb there."""
-
-    def __init__(
-        self, groups: list[dict[str, Any]], coefficients: tuple[float, ...] = ()
-    ) -> None:
-        self.coefficients = coefficients
-        self.decays = {p: g.get("weight_decay", 0.01) for g in groups for p in g["params"]}
-        self.moments = {p: (torch.zeros_like(p), torch.zeros_like(p)) for p in self.decays}
-
-    @torch.no_grad()
-    def step(self, rate: float) -> None:
-        torch.nn.utils.clip_grad_norm_(self.decays, 1.0)
-        for p, (m, v) in self.moments.items():
-            m.mul_(0.9).add_(p.grad, alpha=0.1)
-            v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
-            update = m / (v.sqrt() + 1e-8) + self.decays[p] * p
-            if self.coefficients and p.norm() > 0 and update.norm() > 0:
-                update *= (p.norm() / update.norm()).clamp(*self.coefficients)
-            p -= rate * update
-            p.grad = None
 
 
 def means(losses: list[float]) -> list[float]:
@@ -150,9 +129,36 @@ def finetuned(folder: str, micro_batches: int, policy: str, budget: str) -> list
 
 
 T5 = dict(d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2)
+# Those of t5_deepspeed.json.
+T5_ADAM: dict[str, Any] = dict(lr=4e-4, weight_decay=0.01, betas=(0.9, 0.98), eps=1e-6)
 
 
-def read_aloud(folder: str, micro_batches: int, *more: str) -> list[float]:
+def make_t5(folder: str) -> None:
+    """A directory of Hugging Face's: a small T5 without dropout, and a tokenizer of
+    the kind of T5's, which knows characters."""
+    characters = "".join(map(str, range(10))) + "abcdefghijklmnopqrstuvwxyz"
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -2.0)]
+    pieces += [(character, -3.0) for character in characters]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=2))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>",
+        unk_token="<unk>", model_input_names=["input_ids", "attention_mask"],
+    ).save_pretrained(folder)
+    torch.manual_seed(1)
+    transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=len(pieces), decoder_start_token_id=0, dropout_rate=0.0, **T5
+        )
+    ).save_pretrained(folder)
+
+
+def read_aloud(
+    folder: str, micro_batches: int, *more: str, model_dir: str = ""
+) -> list[float]:
     """The loss of each micro batch of twenty steps."""
     config = shared.config_with(
         RECIPES / "flagai_t5" / "t5_deepspeed.json",
@@ -162,7 +168,10 @@ def read_aloud(folder: str, micro_batches: int, *more: str) -> list[float]:
     if not (Path(folder) / "train.src").exists():
         flagai.make_files(Path(folder), rows=100)
     with mock.patch.dict(flagai.SHAPE, T5):
-        return flagai.main([folder, f"--deepspeed_config={path}", "--eval_interval=10"])
+        return flagai.main(
+            [folder, f"--deepspeed_config={path}", "--eval_interval=10",
+             *([f"--model_dir={model_dir}"] if model_dir else [])]
+        )
 
 
 def seen(folder: str, micro_batches: int, *more: str) -> list[float]:
@@ -248,18 +257,10 @@ class Recipes(unittest.TestCase):
                 *settings(scheduler__params__restart_step=10), *more,
             )
 
-        def rate_of(step: int) -> float:
-            """DeepSpeed's warmup_exp_decay_exp, of which each phase counts anew."""
-            first = step <= 10
-            done = step - 1 if first else step - 11
-            rate, decay_step = (11e-3, 250) if first else (2e-3, 150)
-            factor = (done / 4) ** 2 if done < 4 else 0.9 ** ((done - 4) / decay_step)
-            return rate * factor + (10e-4 if first else 0.0)
-
         ours = train(self.folder)
         loaded = "loaded first: {'steps': 10, 'max_seq_length': 16}"
         self.assertIn(loaded, self.said.getvalue())
-        plain = self.pretrained_plainly([16] * 10 + [32] * 10, rate_of, (0.01, 0.3))
+        plain = self.pretrained_plainly([16] * 10 + [32] * 10, lamb_rate, (0.01, 0.3))
         self.assert_close(ours, plain)
         again = train(self.folder + "/again", "--set", self.less_memory())
         self.assertEqual(again, ours)
@@ -267,6 +268,24 @@ class Recipes(unittest.TestCase):
             pretrained(
                 "lamb_512.json", self.folder, *warm_up, "--load_checkpoint_id", "first"
             )
+
+    def test_pairs_of_a_berts_tokenizer(self) -> None:
+        make_bert(Path(self.folder), transformers.BertForPreTraining)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
+        pairs = pretrain.Pairs(TEXT, self.folder)
+        self.assertEqual(pairs.words.size, len(tokenizer))
+        batch = pairs.batch(0, 2, 32)
+        first, second, is_other = pairs.draw(random.Random(0), 32)
+        expected = tokenizer(
+            first, second, truncation=True, max_length=32, padding="max_length"
+        )
+        labels, masked = batch["labels"][0], batch["input_ids"][0]
+        self.assertTrue((labels != -100).any())
+        self.assertEqual(
+            torch.where(labels == -100, masked, labels).tolist(), expected.input_ids
+        )
+        self.assertEqual(batch["token_type_ids"][0].tolist(), expected.token_type_ids)
+        self.assertEqual(batch["next_sentence_label"][0].item(), is_other)
 
     def test_boolq_by_bmtrain(self) -> None:
         ours = answered(self.folder)
@@ -307,16 +326,6 @@ class Recipes(unittest.TestCase):
         windows = squad.windows_of(questions, tokenizer, options)
         self.assertGreater(len(windows), len(questions))
         self.check_windows(questions, windows)
-        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
-
-        def step(number: int) -> None:
-            done = number - 1  # DeepSpeed's WarmupDecayLR
-            rate = 3e-5 * (done / 4 if done < 4 else max(0.0, (40 - done) / 36))
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.param_groups[0]["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad()
-
         batches = (
             squad.batch_of(rows[i : i + 4])
             for epoch in (1, 2)
@@ -324,7 +333,8 @@ class Recipes(unittest.TestCase):
             for i in range(0, len(rows), 4)
         )
         plain = plain_losses(
-            model, 2, batches, lambda b: model(**b[0], **b[1]).loss, step
+            model, 2, batches, lambda b: model(**b[0], **b[1]).loss,
+            squad_step(model, 3e-5),
         )
         self.assert_close(ours, plain)
         again = found(
@@ -413,21 +423,36 @@ class Recipes(unittest.TestCase):
         words = shared.Words(text for row in rows for text in row)
         with mock.patch.dict(flagai.SHAPE, T5):
             model = flagai.load_model(words.size)
-        optimizer = torch.optim.AdamW(
-            model.parameters(), lr=4e-4, weight_decay=0.01, betas=(0.9, 0.98), eps=1e-6
-        )
-
-        def step(_: int) -> None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-
+        step = clipped_adamw(model, **T5_ADAM)
         order = torch.randperm(80, generator=torch.Generator().manual_seed(0)).tolist()
         collate = flagai.collate(words)
         batches = (collate([rows[i], rows[j]]) for i, j in zip(order[::2], order[1::2]))
         plain = plain_losses(model, 2, batches, lambda b: model(**b).loss, step)
         self.assert_close(ours, plain)
         self.assertEqual(read_aloud(self.folder, 2, self.less_memory()), ours)
+
+    def test_t5_of_a_directory(self) -> None:
+        directory = self.folder + "/t5"
+        make_t5(directory)
+        ours = read_aloud(
+            self.folder, 1, "train_batch_size=4", "train_micro_batch_size_per_gpu=4",
+            model_dir=directory,
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        model = transformers.T5ForConditionalGeneration.from_pretrained(directory)
+        step = clipped_adamw(model, **T5_ADAM)
+        def loss_of(chosen: list[tuple[str, str]]) -> torch.Tensor:
+            sources, targets = (
+                tokenizer(list(texts), padding=True, return_tensors="pt")
+                for texts in zip(*chosen)
+            )
+            labels = targets.input_ids.masked_fill(targets.attention_mask == 0, -100)
+            return model(**sources, labels=labels).loss
+
+        rows, _ = flagai.load_pairs(Path(self.folder))
+        order = torch.randperm(80, generator=torch.Generator().manual_seed(0)).tolist()
+        batches = ([rows[i] for i in order[at : at + 4]] for at in range(0, 80, 4))
+        self.assert_close(ours, plain_losses(model, 1, batches, loss_of, step))
 
     def test_vit_by_flagai(self) -> None:
         ours = seen(self.folder, 2)
@@ -441,13 +466,7 @@ class Recipes(unittest.TestCase):
         self.assertEqual(len(images), 80)
         with mock.patch.dict(train_vit.SHAPE, TINY):
             model = train_vit.load_model()
-        optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=1e-5)
-
-        def step(_: int) -> None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-
+        step = clipped_adamw(model, lr=1e-3, weight_decay=1e-5)
         order = torch.randperm(80, generator=torch.Generator().manual_seed(0)).tolist()
         batches = (
             train_vit.collate([images[i], images[j]])
@@ -465,6 +484,7 @@ class Recipes(unittest.TestCase):
         path = written(config, self.folder)
         again = ["--env_type=deepspeed", f"--deepspeed_config={path}"]
         self.assertEqual(seen(self.folder, 2, *again), ours)
+        self.assertEqual(seen(self.folder, 2, "--checkpoint_activations=true"), ours)
         with open(Path(self.folder, "test.bin"), "ab") as file:
             file.write(b"1")
         with self.assertRaisesRegex(SystemExit, "27667 bytes, which are no rows"):

@@ -124,6 +124,35 @@ class Optimizers(TrainerTest):
             ),
         )
 
+    def test_adafactor(self) -> None:
+        more: dict[str, Any] = dict(
+            gradient_accumulation_steps=1, max_grad_norm=0.5, weight_decay=0.1,
+            warmup_steps=0, max_steps=4, learning_rate=1e-2, optim="adafactor",
+        )
+        ours = self.trainer(**more)
+        ours.train()
+        model = gpt2()
+        plain = transformers.Trainer(
+            model, self.arguments(**more), train_dataset=Rows(14)
+        )
+        plain.remove_callback(transformers.PrinterCallback)
+        plain.train()
+        expected = model.state_dict()
+        for name, value in ours.engine.state_dict().items():
+            # Gradients of the biases of keys cancel, and Adafactor makes steps of
+            # a rate even of what roundings leave of them.
+            limit = 0.1 if name.endswith("c_attn.bias") else TOLERANCE
+            error = (value - expected[name]).abs().max().item()
+            self.assertLess(error, limit, name)
+        # The configuration may have it scale, where `optim` does not forbid it.
+        scaled = {**MEMORY, "optimizer": {
+            "type": "Adafactor", "params": {"scale_parameter": True}}}
+        self.trainer(config=scaled, max_steps=1).train()
+        self.refuses(
+            ["scale_parameter", "optim=adafactor"],
+            lambda: self.trainer(config=scaled, optim="adafactor"),
+        )
+
     def test_moments_in_8_bits(self) -> None:
         said = self.trainer(max_steps=3, optim="adamw_8bit")
         type_of = {**MEMORY, "optimizer": {"type": "AdamW8bit"}}

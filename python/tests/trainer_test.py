@@ -429,7 +429,7 @@ class Configuration(TrainerTest):
 
     def test_arguments_of_others(self) -> None:
         cases: list[tuple[dict[str, Any], list[str]]] = [
-            ({"optim": "adafactor"}, ["optim=adafactor"]),
+            ({"optim": "rmsprop"}, ["optim=rmsprop"]),
             ({"bf16_full_eval": True}, ["bf16_full_eval"]),
             ({"fp16_full_eval": True}, ["fp16_full_eval"]),
             ({"auto_find_batch_size": True}, ["auto_find_batch_size"]),

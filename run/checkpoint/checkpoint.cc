@@ -101,7 +101,8 @@ std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
   return state;
 }
 
-// None: `json` makes no sense after `step` steps.
+// Reads the best state so far; none if `json` makes no sense after `step`
+// steps.
 std::optional<BestState> ReadBest(const nlohmann::json& json, int64_t step) {
   const auto count = [&](const char* key) -> int64_t {
     const auto found = json.find(key);
@@ -124,7 +125,7 @@ std::optional<BestState> ReadBest(const nlohmann::json& json, int64_t step) {
   return sane ? std::optional<BestState>(best) : std::nullopt;
 }
 
-// Null: `json` is none.
+// Reads a model's origin; null if `json` is none.
 std::shared_ptr<const ModelOrigin> ReadOrigin(const nlohmann::json& json) {
   const auto text = [&](const char* key) -> const std::string* {
     const auto found = json.find(key);
@@ -143,7 +144,8 @@ std::shared_ptr<const ModelOrigin> ReadOrigin(const nlohmann::json& json) {
       ModelOrigin{*directory, std::make_shared<const Json>(*std::move(keys))});
 }
 
-// A run's configuration as it is written now: "" was no directory once.
+// Returns a run's configuration as it is written now: "" once stood for no
+// directory.
 nlohmann::json OfRun(nlohmann::json config) {
   const auto checkpoint = config.find("checkpoint");
   if (checkpoint != config.end() && checkpoint->is_object() &&
@@ -153,7 +155,7 @@ nlohmann::json OfRun(nlohmann::json config) {
   return config;
 }
 
-// Their bytes are in base64; none: `json` makes no sense.
+// Reads files, whose bytes are in base64; none if `json` makes no sense.
 std::optional<std::map<std::string, std::string>> ReadFiles(
     const nlohmann::json& json) {
   if (!json.is_object()) return std::nullopt;
@@ -174,7 +176,7 @@ std::optional<std::map<std::string, std::string>> ReadFiles(
   return files;
 }
 
-// What of a configuration of castor train a client's has, too.
+// Returns the part of a configuration of castor train that a client's has, too.
 std::string ForClient(nlohmann::json config) {
   for (const absl::string_view key : KeysNoClientHas()) {
     config.erase(std::string(key));
@@ -339,6 +341,9 @@ absl::Status CheckSameStates(absl::string_view path, const Optimizer& then,
     for (const StateSlot& slot : optimizer.slots()) {
       absl::StrAppend(&names, names.empty() ? "" : ", ", slot.name);
     }
+    if (optimizer.states().margins) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", "rows and columns");
+    }
     return names.empty() ? "no states" : names;
   };
   const std::string had = names_of(then), has = names_of(now);
@@ -352,17 +357,20 @@ absl::Status CheckSameStates(absl::string_view path, const Optimizer& then,
 
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
     std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
-    int state_slots) {
+    const ChunkLayout& layout) {
+  const StateLayout& states = layout.states;
+  const int slots = static_cast<int>(states.slots.size());
   std::vector<std::string> wrong;
   int64_t masters = 0;
   for (const CheckpointTensor& tensor : reader->tensors()) {
     masters += tensor.kind.is_master();
-    if (tensor.kind.index() > state_slots) {
+    const bool margins = tensor.kind.is_margins();
+    if (margins ? !states.margins : tensor.kind.index() > slots) {
       return absl::InvalidArgumentError(absl::StrCat(
           reader->path(), " holds ", DescribeTensor(tensor.name, tensor.kind),
-          ", but the optimizer keeps ", state_slots,
-          " states of a parameter: it was written with another "
-          "optimizer.type"));
+          ", but the optimizer keeps ", slots, " states of a parameter",
+          margins ? " and none of its rows and columns" : "",
+          ": it was written with another optimizer.type"));
     }
   }
   for (const auto& parameter : parameters) {
@@ -374,6 +382,15 @@ absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
       wrong.push_back(absl::StrCat("\"", parameter->name, "\" has ",
                                    tensor->elements, " elements, not ",
                                    parameter->elements()));
+    } else if (const int64_t count = layout.num_margins(parameter->id);
+               count > 0) {
+      const CheckpointTensor* margins =
+          reader->Find(parameter->name, StatePart::kMargins);
+      if (margins != nullptr && margins->elements != count) {
+        wrong.push_back(absl::StrCat("\"", parameter->name, "\" has ",
+                                     margins->elements,
+                                     " rows and columns, not ", count));
+      }
     }
   }
   const int64_t known = static_cast<int64_t>(parameters.size());

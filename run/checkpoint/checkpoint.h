@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
+#include "memory/plan/layout/chunk_layout.h"
 #include "run/checkpoint/best_state.h"
 #include "run/checkpoint/checkpoint_reader.h"
 #include "run/checkpoint/run_identity.h"
@@ -39,10 +40,10 @@ struct RunState {
 struct CheckpointMetadata {
   RunState state;
   Config config;  // the run's, effective
-  // What a client, a program that trains a model of its own (client/),
-  // keeps in the checkpoint for itself, a text of at most
-  // kMaxClientTextBytes that nobody else reads. Its `config` has neither model
-  // nor data, and it counts no samples.
+  // A text of at most kMaxClientTextBytes that a client, a program that trains
+  // a model of its own (client/), keeps in the checkpoint for itself. Nobody
+  // else reads it. A client's `config` has neither model nor data, and it
+  // counts no samples.
   std::optional<std::string> client = {};
   int64_t client_world_size = 1;  // of a client: its ranks
   RunIdentity run = {};
@@ -100,13 +101,14 @@ absl::Status CheckSameStates(absl::string_view path, const Optimizer& then,
 // Values and states from a checkpoint: the ranges that this rank asks for.
 class CheckpointSource final : public ParameterSource {
  public:
-  // InvalidArgument lists the parameters that are missing, too many or of
-  // another size, or says that there are states beyond the `state_slots` of the
-  // optimizer. A parameter that was frozen when the checkpoint was written and
-  // now is not starts with states of 0.
+  // InvalidArgument lists the parameters that are missing, too many, of another
+  // size or with other rows and columns than those of `layout`, which is that
+  // of `parameters`, or says that there are states that an optimizer with its
+  // states does not keep. A parameter that was frozen when the checkpoint was
+  // written and now is not starts with states of 0.
   static absl::StatusOr<std::unique_ptr<CheckpointSource>> Create(
       std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
-      int state_slots);
+      const ChunkLayout& layout);
 
   // InvalidArgument: a value is infinite or NaN.
   absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,

@@ -157,7 +157,7 @@ absl::Status CheckpointFile::ReadIndex(absl::string_view index,
     piece.elements = Get<int64_t>(index, at + 9);
     piece.total = Get<int64_t>(index, at + 17);
     at += kEntryBytes - 4;
-    if (kind > kMaxStateSlots) {
+    if (kind > StatePart::kMargins.index()) {
       return Damaged(absl::StrCat(Describe(piece), " has kind ", kind));
     }
     const int format = FormatOf(kind_byte);

@@ -99,8 +99,8 @@ class CheckpointFileTest : public ::testing::Test {
   const std::string path_ = dir_.path() + "/a.castor";
 };
 
-// What a run keeps in 16 or 8 bits takes as many in its file, loses nothing,
-// and is read in any ranges.
+// States that a run keeps in 16 or 8 bits take as many in its file, lose
+// nothing, and are read in any ranges.
 TEST_F(CheckpointFileTest, StoresStatesInTheirFormat) {
   constexpr int64_t kBlock = 128, kBegin = 64, kSize = 5 * kBlock + 70;
   std::vector<int64_t> sizes;
@@ -397,11 +397,12 @@ TEST_F(CheckpointFileTest, RefusesAHostileIndexWithRightChecksums) {
   const int64_t kind = index + 8 + 32 + 4 + 3;
   ASSERT_EQ(good[kind], 1);
   std::string last = good, beyond = good;
-  last[kind] = kMaxStateSlots;
-  beyond[kind] = kMaxStateSlots + 1;
+  last[kind] = static_cast<char>(StatePart::kMargins.index());
+  beyond[kind] = static_cast<char>(StatePart::kMargins.index() + 1);
   EXPECT_TRUE(StatusOf(ResealCheckpoint(last)).ok());
-  EXPECT_THAT(StatusOf(ResealCheckpoint(beyond)).message(),
-              HasSubstr(absl::StrCat("has kind ", kMaxStateSlots + 1)));
+  EXPECT_THAT(
+      StatusOf(ResealCheckpoint(beyond)).message(),
+      HasSubstr(absl::StrCat("has kind ", StatePart::kMargins.index() + 1)));
   std::string newer = good;
   newer[8] = 3;
   EXPECT_EQ(StatusOf(ResealCheckpoint(newer)).code(),

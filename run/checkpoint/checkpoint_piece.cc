@@ -6,9 +6,12 @@
 namespace castor {
 
 std::string DescribeTensor(absl::string_view name, StatePart kind) {
-  return absl::StrCat(
-      "tensor ", QuotedForMessage(name), " (",
-      kind.is_master() ? "master" : absl::StrCat("state ", kind.index()), ")");
+  return absl::StrCat("tensor ", QuotedForMessage(name), " (",
+                      kind.is_master() ? "master"
+                      : kind.is_margins()
+                          ? "rows and columns"
+                          : absl::StrCat("state ", kind.index()),
+                      ")");
 }
 
 std::string TensorKey(absl::string_view name, StatePart kind) {

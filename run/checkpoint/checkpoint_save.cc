@@ -18,7 +18,8 @@
 namespace castor {
 namespace {
 
-// What could not be written, while the memory is as it was.
+// Turns the error of a checkpoint that could not be written, while the memory
+// is as it was, into Aborted.
 absl::Status NotWritten(const absl::Status& status) {
   return status.ok() ? status : absl::AbortedError(status.message());
 }
@@ -35,15 +36,18 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
       parameters, store, /*with_states=*/true,
       [&](const Parameter& parameter, StatePart part, int64_t begin,
           absl::Span<const float> values) -> absl::Status {
-        // Not for minutes on, when another rank is dead.
+        // This stops the save at once when another rank is dead, not after
+        // minutes.
         if (communicator != nullptr) {
           CASTOR_RETURN_IF_ERROR(communicator->failure());
         }
-        const ParameterRange own = ShardOf(parameter, layout, layout.rank);
+        const ParameterRange own =
+            OwnedBy(layout.rank, parameter, part, layout);
         if (begin == own.begin) {
           CASTOR_RETURN_IF_ERROR(writer.BeginPiece(
               {parameter.name, part, own.begin, own.end - own.begin,
-               parameter.elements(), layout.states.format(part)}));
+               ElementsOf(parameter, part, layout),
+               layout.states.format(part)}));
         }
         const int64_t bad = FirstNotFinite(values);
         if (bad >= 0) {
@@ -77,7 +81,7 @@ absl::Status WriteShards(const std::string& file, const std::string& path,
   return writer.file_status().ok() ? written : NotWritten(writer.file_status());
 }
 
-// What a rank that does not find another's files is to be told.
+// Returns the error of a rank that does not find another's files.
 absl::Status NotShared(absl::string_view path, absl::string_view what,
                        const absl::Status& status) {
   return absl::FailedPreconditionError(absl::StrCat(
@@ -155,8 +159,8 @@ class SharedSave {
     }
     CASTOR_RETURN_IF_ERROR(NotWritten(WriteMarker(
         temporary_, identity_.save_id, identity_.world_size, metadata)));
-    // That the parts make up the tensors is ours to ensure; nothing takes the
-    // place of a good checkpoint that could not be resumed from.
+    // This code ensures that the parts make up the tensors: a checkpoint that
+    // could not be resumed from must not take a good one's place.
     CASTOR_RETURN_IF_ERROR(
         NotWritten(CheckpointReader::Open(temporary_).status()));
     return NotWritten(directory_->Commit());

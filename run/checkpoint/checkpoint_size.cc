@@ -8,7 +8,7 @@ namespace {
 
 // More than any configuration takes; its patterns are what could be long.
 constexpr int64_t kMetadataBytes = 1 << 20;
-// What a part's metadata and its entry in the marker take at most.
+// The most bytes of a part's metadata and of its entry in the marker.
 constexpr int64_t kPartBytes = 512;
 
 }  // namespace
@@ -20,15 +20,14 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
   int64_t bytes = format::kHeaderBytes + format::kFooterBytes +
                   static_cast<int64_t>(sizeof(uint64_t)) + metadata_bytes;
   for (const auto& parameter : parameters) {
-    const ParameterRange own = ShardOf(*parameter, layout, rank);
-    if (own.begin >= own.end) continue;
     // The parameter, and the optimizer's states of it.
-    const int pieces = parameter->trainable ? layout.states.num_parts() : 1;
-    for (int i = 0; i < pieces; ++i) {
+    for (const StatePart part : PartsOf(*parameter, layout.states)) {
+      const ParameterRange own = OwnedBy(rank, *parameter, part, layout);
+      if (own.begin >= own.end) continue;
       bytes +=
           format::kEntryBytes + static_cast<int64_t>(parameter->name.size()) +
-          format::StoredBytes(layout.states.format(StatePart(i)),
-                              own.end - own.begin, kCheckpointBlockElements);
+          format::StoredBytes(layout.states.format(part), own.end - own.begin,
+                              kCheckpointBlockElements);
     }
   }
   return bytes;
@@ -48,9 +47,9 @@ int64_t LeastCheckpointBytes(const Parameters& parameters,
                              const StateLayout& states) {
   int64_t bytes = 0;
   for (const auto& parameter : parameters) {
-    const int pieces = parameter->trainable ? states.num_parts() : 1;
-    for (int i = 0; i < pieces; ++i) {
-      bytes += checkpoint_format::BlockBytes(states.format(StatePart(i)),
+    for (const StatePart part : PartsOf(*parameter, states)) {
+      if (part.is_margins()) continue;  // little
+      bytes += checkpoint_format::BlockBytes(states.format(part),
                                              parameter->elements());
     }
   }

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/test_files.h"
+#include "memory/plan/layout/chunk_layout.h"
+#include "memory/plan/layout/margins.h"
 #include "run/checkpoint/checkpoint.h"
 #include "run/checkpoint/checkpoint_writer.h"
 
@@ -21,12 +23,14 @@ class CheckpointSourceTest : public ::testing::Test {
  protected:
   CheckpointSourceTest() {
     auto parameter = std::make_unique<Parameter>();
+    parameter->id = ParamId(0);
     parameter->name = "w";
     parameter->shape = Shape({10, 100});
     parameters_.push_back(std::move(parameter));
   }
   absl::Status Write(const std::vector<float>& master,
-                     const std::vector<float>& state) const {
+                     const std::vector<float>& state,
+                     const std::vector<float>& margins = {}) const {
     auto writer = CheckpointWriter::Create(path(), 512);
     if (!writer.ok()) return writer.status();
     const StatePart parts[] = {StatePart::kMaster, StatePart::Slot(0)};
@@ -38,12 +42,25 @@ class CheckpointSourceTest : public ::testing::Test {
       if (status.ok()) status = (*writer)->EndPiece();
       if (!status.ok()) return status;
     }
+    if (const int64_t count = static_cast<int64_t>(margins.size()); count > 0) {
+      absl::Status status =
+          (*writer)->BeginPiece({"w", StatePart::kMargins, 0, count, count});
+      if (status.ok()) status = (*writer)->Append(margins);
+      if (status.ok()) status = (*writer)->EndPiece();
+      if (!status.ok()) return status;
+    }
     return (*writer)->Commit("{}");
   }
-  absl::Status Read(StatePart part, int64_t begin, int64_t end) const {
+  // `margins`: those of the parameter, if the optimizer keeps any.
+  absl::Status Read(StatePart part, int64_t begin, int64_t end,
+                    const Margins& margins = {}) const {
     auto reader = CheckpointReader::Open(path());
     if (!reader.ok()) return reader.status();
-    auto source = CheckpointSource::Create(*std::move(reader), parameters_, 1);
+    ChunkLayout layout;
+    layout.states = {.slots = {{"m"}}, .margins = margins.count() > 0};
+    layout.parameters = {{.name = "w", .elements = 1000, .margins = margins}};
+    auto source =
+        CheckpointSource::Create(*std::move(reader), parameters_, layout);
     if (!source.ok()) return source.status();
     std::vector<float> out(end - begin);
     return (*source)->Read(*parameters_[0], part, begin, end, out.data());
@@ -70,6 +87,18 @@ TEST_F(CheckpointSourceTest, RefusesValuesAndStatesThatAreNoNumbers) {
   EXPECT_TRUE(Read(StatePart::kMaster, 0, 1000).ok());
   EXPECT_THAT(std::string(Read(StatePart::Slot(0), 0, 1000).message()),
               HasSubstr("holds -inf at element 777"));
+}
+
+TEST_F(CheckpointSourceTest, ReadsTheMarginsOfTheSameModelAlone) {
+  const std::vector<float> values(1000, 1);
+  ASSERT_TRUE(Write(values, values, std::vector<float>(110, 2)).ok());
+  EXPECT_TRUE(Read(StatePart::kMargins, 0, 110, {1, 10, 100}).ok());
+  // It is refused before anything is read of it.
+  EXPECT_THAT(
+      std::string(Read(StatePart::kMaster, 0, 1000, {1, 20, 50}).message()),
+      HasSubstr("is of another model: \"w\" has 110 rows and columns, not 70"));
+  EXPECT_THAT(std::string(Read(StatePart::kMaster, 0, 1000).message()),
+              HasSubstr("none of its rows and columns"));
 }
 
 }  // namespace

@@ -79,6 +79,16 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   *gradient_clipping = max_grad_norm;
   if (!reader.Failed("type")) {
     optimizer->rule = row.read(params, formats);
+    if (optimizer->rule->makes_rate()) {
+      if (!optimizer->lr_is_default && optimizer->lr != 1) {
+        params.Fail("lr",
+                    "goes with relative_step false: a relative step is a rate "
+                    "of its own, of which lr could only be a factor, 1",
+                    {params.PathOf("relative_step")});
+      }
+      optimizer->lr = 1;
+      optimizer->lr_is_default = false;
+    }
     params.RefuseUnknownKeys();
   }
   reader.Strings("no_decay", &optimizer->no_decay);
@@ -211,7 +221,7 @@ absl::Status FitToModel(Config* config, std::string* key) {
   return absl::OkStatus();
 }
 
-// What spans several sections.
+// Checks rules that span several sections.
 void CheckTogether(JsonReader& root, Config* config) {
   if (config->model.architecture != nullptr) {
     std::string key;
@@ -230,8 +240,8 @@ void CheckTogether(JsonReader& root, Config* config) {
   }
 }
 
-// The object at one of the document's keys, of which people give the value
-// alone.
+// Returns the object at one of the document's keys. Where people give a plain
+// value in its place, the error shows an example.
 JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
   static constexpr std::pair<absl::string_view, absl::string_view> kExamples[] =
       {{"bf16", R"({"enabled": true})"},
@@ -252,7 +262,7 @@ JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
   return root.Object(key);
 }
 
-// After gradient_clipping and fp16.
+// Is called after gradient_clipping and fp16 are read.
 void ReadOnNonFinite(JsonReader& root, Config* config) {
   ReadEnum(root, "on_nonfinite", kOnNonFinites, &config->on_nonfinite);
   root.Int("max_skipped_steps", &config->max_skipped_steps,
@@ -332,7 +342,7 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   root.RefuseUnknownKeys();
 }
 
-// What a client of Castor brings itself.
+// Refuses the keys whose objects a client of Castor brings itself.
 void RefuseClients(JsonReader& root) {
   for (const absl::string_view key : KeysNoClientHas()) {
     if (root.Raw(key) != nullptr) {

@@ -175,6 +175,10 @@ void ReadData(JsonReader reader, const std::string& base_dir,
   ReadOptional(reader, "token_type", kTokenTypes, &data->token_type);
   reader.Int("sequence_length", &data->sequence_length,
              {.min = 1, .max = 1 << 24});
+  if (reader.Has("doc_stride")) {
+    reader.Int("doc_stride", &data->doc_stride.emplace(0),
+               {.min = 1, .max = 1 << 24});
+  }
   reader.Bool("shuffle", &data->shuffle);
   reader.Bool("streaming", &data->streaming);
   reader.Int("shuffle_window", &data->shuffle_window,
@@ -223,6 +227,7 @@ OrderedJson DataJson(const DataConfig& data) {
     json["token_type"] = kTokenTypes[static_cast<int>(*data.token_type)];
   }
   if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
+  if (data.doc_stride.has_value()) json["doc_stride"] = *data.doc_stride;
   json["shuffle"] = data.shuffle;
   if (data.streaming) {
     json["streaming"] = true;

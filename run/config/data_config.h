@@ -16,7 +16,7 @@ namespace castor {
 
 enum class TokenType : uint8_t { kUint16, kUint32 };
 
-// Whether a data file's name says that it has tokens, not text.
+// Returns whether a data file's name says that it has tokens, not text.
 bool HasTokensByName(absl::string_view path);
 
 // The "data.tokenizer" of bytes that are tokens. (A directory of that name is
@@ -34,8 +34,8 @@ struct DataSource {
   friend bool operator==(const DataSource&, const DataSource&) = default;
 };
 
-// What the records of a file of records are. The name of each is the key by
-// which it is known: RecordFormatName.
+// The kinds of records that a file of records can have. The name of each is the
+// key by which it is known: RecordFormatName.
 enum class RecordFormat : uint8_t {
   kText,           // a document: "text"
   kMessages,       // a conversation, as OpenAI has it: "messages"
@@ -49,10 +49,15 @@ absl::string_view RecordFormatName(RecordFormat format);
 
 // The keys of records whose names "data.keys" may set.
 inline constexpr absl::string_view kRecordKeys[] = {
-    "text",       "messages",    "conversations",  "prompt",
-    "completion", "instruction", "input",          "output",
-    "input_ids",  "labels",      "attention_mask", "tools",
-    "text_pair",  "label",       "token_type_ids", "next_sentence_label"};
+    "text",         "messages",    "conversations",  "prompt",
+    "completion",   "instruction", "input",          "output",
+    "input_ids",    "labels",      "attention_mask", "tools",
+    "text_pair",    "label",       "token_type_ids", "next_sentence_label",
+    "question",     "context",     "answers",        "start_positions",
+    "end_positions"};
+
+// BERT's run_squad.py has the same.
+inline constexpr int64_t kDefaultDocStride = 128;
 
 enum class LossOn : uint8_t { kAll, kAssistant, kCompletion };
 absl::string_view LossOnName(LossOn loss_on);
@@ -64,16 +69,16 @@ struct DataConfig {
   // see docs/data.md.
   std::vector<DataSource> train;
   std::vector<DataSource> validation;  // may have none
-  // What the records are. Absent: a file's first one says it by its keys.
+  // The records' kind. Absent: a file's first one says it by its keys.
   std::optional<RecordFormat> format;
   // The names that keys of kRecordKeys have in the files.
   std::map<std::string, std::string> keys;
   // Which part of a record is learned. Absent: completions and assistants'
   // turns, where the records have such, else all.
   std::optional<LossOn> loss_on;
-  // Whether texts make one run of tokens (kDocuments), each record is a sample
-  // (kNone), or records share samples without seeing each other (kRows).
-  // Absent: kDocuments for "text", kNone for all other records.
+  // Texts make one run of tokens (kDocuments), each record is a sample (kNone),
+  // or records share samples without seeing each other (kRows). Absent:
+  // kDocuments for "text", kNone for all other records.
   std::optional<Packing> packing;
   // A directory with a tokenizer, for text; or "bytes". "": the one in the
   // model's directory; where there is none, the bytes of a .txt are tokens.
@@ -94,9 +99,12 @@ struct DataConfig {
   // T, tokens per sample; at most the model's positions (n_positions). 0 or
   // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
+  // How many tokens apart the windows begin in which a text is read that is too
+  // long for a sequence, by a model that says spans. Absent: kDefaultDocStride.
+  std::optional<int64_t> doc_stride;
   bool shuffle = true;
-  // Whether training data are tokenised beside training, with memory that does
-  // not grow with them, not before it.
+  // If true, training data are tokenised beside training, with memory that does
+  // not grow with them; if false, before it.
   bool streaming = false;
   // Samples of such data that are shuffled with each other.
   int64_t shuffle_window = 4096;

@@ -1,4 +1,4 @@
-// What the configuration says of the model, as far as everything below models/
+// The configuration's part on the model, as far as everything below models/
 // needs it.
 //
 // A model *family* (models/family.h) is what models of one architecture have in
@@ -18,12 +18,17 @@
 
 namespace castor {
 
-// What a model says, and what its targets are (docs/data.md).
+// A model's task says what it predicts, and what its targets are
+// (docs/data.md).
 enum class ModelTask : uint8_t {
   kNextToken,      // after each token, the token that follows
   kMaskedTokens,   // at each place that has a target, the token there
   kTokenLabels,    // of each token, one of labels()
   kSequenceLabel,  // of a sequence, at its first token, one of labels()
+  // The model says where a span of a sequence's tokens lies. The target at the
+  // first token is the position of the span's first token, in [0, labels()),
+  // and in a term of its own that of its last token, in [0, sequence_labels()).
+  kSpan,
 };
 
 // The sizes and rates of one model. Immutable.
@@ -36,7 +41,7 @@ class Architecture {
   // The number of tokens that it knows.
   virtual int64_t vocabulary() const = 0;
   virtual ModelTask task() const { return ModelTask::kNextToken; }
-  // What a target may be: in [0, labels()), or -100.
+  // A target is in [0, labels()), or -100.
   virtual int64_t labels() const { return vocabulary(); }
   // How many labels it tells apart of a sequence beside what its task says, in
   // a term of the loss of its own; 0: there is no such term.
@@ -111,9 +116,8 @@ struct ModelConfig {
 class ModelReader {
  public:
   virtual ~ModelReader() = default;
-  // What is wrong goes into the reader's report; unknown keys are the caller's
-  // matter. Leaves `model->architecture` null only with a directory, or after
-  // an error.
+  // Mistakes go into the reader's report; unknown keys are the caller's matter.
+  // Leaves `model->architecture` null only with a directory, or after an error.
   virtual void Read(JsonReader& reader, ModelConfig* model) const = 0;
 };
 

@@ -50,7 +50,14 @@ void ReadParameterGroups(JsonReader& reader, OptimizerConfig* optimizer) {
     if (!group.lr.has_value() && !group.weight_decay.has_value()) {
       object.FailMissing("lr", "is required, unless weight_decay is given");
     }
-    if (group.lr.has_value() && !std::isfinite(*group.lr / optimizer->lr)) {
+    if (group.lr.has_value() && optimizer->rule != nullptr &&
+        optimizer->rule->makes_rate()) {
+      object.Fail("lr",
+                  "goes with relative_step false: a relative step is a rate of "
+                  "its own, of which lr could only be a factor",
+                  {"optimizer.params.relative_step"});
+    } else if (group.lr.has_value() &&
+               !std::isfinite(*group.lr / optimizer->lr)) {
       object.Fail("lr",
                   absl::StrCat("cannot stand beside optimizer.params.lr ",
                                optimizer->lr,

@@ -96,6 +96,21 @@ TEST(ParameterGroups, SayWhatIsWrongWithTheText) {
                   "");
   EXPECT_THAT(std::string(frozen.status().message()),
               HasSubstr("cannot stand beside optimizer.params.lr 0"));
+  const auto factor = [](const std::string& relative_step) {
+    return std::string(
+        ParseConfig(TestModels(),
+                    R"({"model": {"n_layer": 2, "n_positions": 16},
+            "data": {"train": "a.txt"}, "steps": 3, "train_batch_size": 4,
+            "optimizer": {"type": "Adafactor", "params": {"relative_step": )" +
+                        relative_step + R"(},
+                          "groups": [{"params": ["a"], "lr": 1e-4}]}})",
+                    "")
+            .status()
+            .message());
+  };
+  EXPECT_THAT(factor("true"), HasSubstr("optimizer.groups[0].lr: goes with "
+                                        "relative_step false"));
+  EXPECT_EQ(factor("false"), "");
 }
 
 TEST(ParameterGroups, PatternWithoutAParameterIsAnError) {

@@ -123,7 +123,7 @@ class ShardVisitor {
 
   absl::Status Visit(const Parameter& parameter, StatePart part, Take take) {
     const ChunkLayout& layout = store_.layout();
-    const ParameterRange own = ShardOf(parameter, layout, layout.rank);
+    const ParameterRange own = OwnedBy(layout.rank, parameter, part, layout);
     for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
       const int64_t end = std::min(begin + kPiece, own.end);
       CASTOR_ASSIGN_OR_RETURN(const float* const values,
@@ -139,6 +139,7 @@ class ShardVisitor {
   // in values_.
   absl::StatusOr<const float*> Read(const Parameter& parameter, StatePart part,
                                     int64_t begin, int64_t end) {
+    if (part.is_margins()) return store_.margins(parameter.id).data() + begin;
     const int64_t at = parameter.offset + begin;
     const int64_t size = end - begin;
     if (parameter.trainable) {
@@ -185,6 +186,27 @@ ParameterRange ShardOf(const Parameter& parameter, const ChunkLayout& layout,
           std::min(parameter.elements(), begin + shard_elements)};
 }
 
+ParameterRange OwnedBy(int rank, const Parameter& parameter, StatePart part,
+                       const ChunkLayout& layout) {
+  if (!part.is_margins()) return ShardOf(parameter, layout, rank);
+  return {0, rank == 0 ? ElementsOf(parameter, part, layout) : 0};
+}
+
+int64_t ElementsOf(const Parameter& parameter, StatePart part,
+                   const ChunkLayout& layout) {
+  return part.is_margins() ? layout.num_margins(parameter.id)
+                           : parameter.elements();
+}
+
+std::vector<StatePart> PartsOf(const Parameter& parameter,
+                               const StateLayout& states) {
+  if (!parameter.trainable) return {StatePart::kMaster};
+  std::vector<StatePart> parts;
+  for (int i = 0; i < states.num_parts(); ++i) parts.push_back(StatePart(i));
+  if (states.margins) parts.push_back(StatePart::kMargins);
+  return parts;
+}
+
 std::vector<const Parameter*> ByName(const Parameters& parameters) {
   std::vector<const Parameter*> sorted;
   for (const auto& parameter : parameters) sorted.push_back(parameter.get());
@@ -227,8 +249,8 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
             TouchPages(pool, states.master,
                        layout.states.Bytes(states.elements, false));
           }
-          // Parameters stand in the order of their offsets. What lies between
-          // them is padding.
+          // Parameters stand in the order of their offsets. The elements
+          // between them are padding.
           int64_t end = 0;
           for (ParamId each : layout.chunk(id).parameters) {
             const Parameter& parameter = *parameters[each.value];
@@ -242,6 +264,13 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
           return absl::OkStatus();
         }));
   }
+  for (const auto& parameter : parameters) {
+    const absl::Span<float> margins = store.margins(parameter->id);
+    if (margins.empty()) continue;
+    CASTOR_RETURN_IF_ERROR(source.Read(*parameter, StatePart::kMargins, 0,
+                                       static_cast<int64_t>(margins.size()),
+                                       margins.data()));
+  }
   return absl::OkStatus();
 }
 
@@ -252,10 +281,8 @@ absl::Status VisitModelState(
         take) {
   ShardVisitor visitor(&store);
   for (const Parameter* parameter : ByName(parameters)) {
-    const bool states = with_states && parameter->trainable;
-    const int parts = states ? store.layout().states.num_parts() : 1;
-    for (int i = 0; i < parts; ++i) {
-      const StatePart part(i);
+    for (const StatePart part : PartsOf(*parameter, store.layout().states)) {
+      if (!part.is_master() && !with_states) continue;
       CASTOR_RETURN_IF_ERROR(visitor.Visit(
           *parameter, part, [&](int64_t begin, absl::Span<const float> values) {
             return take(*parameter, part, begin, values);
@@ -267,10 +294,12 @@ absl::Status VisitModelState(
 
 std::string DescribeValue(const Parameter& parameter, StatePart part,
                           float value, const ChunkLayout& layout) {
-  return absl::StrCat(
-      parameter.name, " (",
-      part.is_master() ? "master" : layout.states.slots[part.slot()].name,
-      ") holds ", value);
+  return absl::StrCat(parameter.name, " (",
+                      part.is_master() ? "master"
+                      : part.is_margins()
+                          ? "rows and columns"
+                          : layout.states.slots[part.slot()].name,
+                      ") holds ", value);
 }
 
 std::string FindNotFinite(const Parameters& parameters, ChunkStore& store) {

@@ -24,8 +24,9 @@ namespace castor {
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
-  // Elements [begin, end) of the parameter's values (kMaster) or of one of its
-  // states, as fp32. Frozen parameters are asked for kMaster alone.
+  // Elements [begin, end) of the parameter's values (kMaster), of one of its
+  // states, or of the values of its margins, as fp32. Frozen parameters are
+  // asked for kMaster alone.
   virtual absl::Status Read(const Parameter& parameter, StatePart part,
                             int64_t begin, int64_t end, float* out) = 0;
 };
@@ -52,7 +53,7 @@ absl::Status PutValues(const ExecContext& context, const ChunkLayout& layout,
 using Parameters = std::vector<std::unique_ptr<Parameter>>;
 
 // Fills every chunk's home, and states where they live, each of this rank's
-// shard. Blocks. No payload may be resident.
+// shard, and the values of margins. Blocks. No payload may be resident.
 absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
                         ParameterSource& source);
 
@@ -68,16 +69,30 @@ struct ParameterRange {
 ParameterRange ShardOf(const Parameter& parameter, const ChunkLayout& layout,
                        int rank);
 
+// The elements of a part that rank `rank` visits and saves: of a parameter and
+// its state slots its own shard; of the values of margins, of which every rank
+// has all, rank 0 has everything and the others nothing.
+ParameterRange OwnedBy(int rank, const Parameter& parameter, StatePart part,
+                       const ChunkLayout& layout);
+
+// The elements of a part of a trainable parameter.
+int64_t ElementsOf(const Parameter& parameter, StatePart part,
+                   const ChunkLayout& layout);
+
+// The parts that are kept of a parameter, in the order of VisitModelState.
+std::vector<StatePart> PartsOf(const Parameter& parameter,
+                               const StateLayout& states);
+
 // Returns the parameters in the order of their names, which is that of
 // VisitModelState.
 std::vector<const Parameter*> ByName(const Parameters& parameters);
 
 // Calls `take` with consecutive pieces of each parameter's values or states:
 // parameters in the order of their names, for each kMaster, then (trainable
-// ones, if `with_states`) their state slots. With several ranks only those of
-// this rank's shards. Values are widened to fp32: a frozen parameter's, which
-// are its payload, and those of states of another format. Blocks; nothing may
-// be changing the parameters.
+// ones, if `with_states`) their state slots and the values of their margins.
+// With several ranks only what OwnedBy says. Values are widened to fp32: a
+// frozen parameter's, which are its payload, and those of states of another
+// format. Blocks; nothing may be changing the parameters.
 absl::Status VisitModelState(
     const Parameters& parameters, ChunkStore& store, bool with_states,
     absl::FunctionRef<absl::Status(const Parameter& parameter, StatePart part,

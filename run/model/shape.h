@@ -3,10 +3,12 @@
 #define CASTOR_RUN_MODEL_SHAPE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 
+#include "absl/types/span.h"
 #include "base/check.h"
 
 namespace castor {
@@ -26,6 +28,9 @@ class Shape {
     int64_t n = 1;
     for (int i = 0; i < rank_; ++i) n *= dims_[i];
     return n;
+  }
+  absl::Span<const int64_t> dims() const {
+    return {dims_.data(), static_cast<size_t>(rank_)};
   }
   // The last dimension, and all others as one.
   int64_t columns() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }

@@ -20,6 +20,7 @@ namespace castor {
 namespace {
 
 constexpr int64_t kSumBytes = sizeof(kernels::ExactSum) + sizeof(double);
+constexpr int64_t kMarginBytes = sizeof(kernels::ExactSum) + sizeof(float);
 
 }  // namespace
 
@@ -31,18 +32,53 @@ int64_t ChunkOptimizer::MostSums(const ChunkLayout& layout) {
   return most * layout.states.sums;
 }
 
+int64_t ChunkOptimizer::MostMargins(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max(most, layout.num_margins(ChunkId(i)));
+  }
+  return most;
+}
+
+int64_t ChunkOptimizer::SumsBytes(const ChunkLayout& layout) {
+  return MostSums(layout) * kSumBytes + MostMargins(layout) * kMarginBytes;
+}
+
 int64_t ChunkOptimizer::DeviceBytes(const ChunkLayout& layout) {
-  return RoundUp(kScalarsBytes + MostSums(layout) * kSumBytes, kBlockAlignment);
+  return RoundUp(kScalarsBytes + SumsBytes(layout), kBlockAlignment);
 }
 
 int64_t ChunkOptimizer::HostBytes(const ChunkLayout& layout) {
-  return 2 * RoundUp(MostSums(layout) * kSumBytes, kBlockAlignment);
+  // The store has the margins' values.
+  return 2 * RoundUp(SumsBytes(layout), kBlockAlignment) +
+         RoundUp(layout.num_margins() * static_cast<int64_t>(sizeof(float)),
+                 kBlockAlignment);
 }
 
 ChunkOptimizer::UpdateSums ChunkOptimizer::SumsAt(void* begin) const {
   auto* const exact = static_cast<kernels::ExactSum*>(begin);
+  kernels::ExactSum* const margins = exact + most_sums_;
+  auto* const values = reinterpret_cast<double*>(margins + most_margins_);
   return {.exact = exact,
-          .values = reinterpret_cast<double*>(exact + most_sums_)};
+          .margins = margins,
+          .values = values,
+          .factors = reinterpret_cast<float*>(values + most_sums_)};
+}
+
+ChunkOptimizer::SumBytes ChunkOptimizer::SumsOver(ChunkId chunk) const {
+  return {0, NumSums(chunk) * static_cast<int64_t>(sizeof(kernels::ExactSum))};
+}
+
+ChunkOptimizer::SumBytes ChunkOptimizer::MarginSumsOf(ChunkId chunk) const {
+  constexpr int64_t kBytes = sizeof(kernels::ExactSum);
+  return {most_sums_ * kBytes, store_->layout().num_margins(chunk) * kBytes};
+}
+
+ChunkOptimizer::SumBytes ChunkOptimizer::FactorsOf(ChunkId chunk) const {
+  constexpr int64_t kBytes = sizeof(kernels::ExactSum);
+  return {most_sums_ * kSumBytes + most_margins_ * kBytes,
+          store_->layout().num_margins(chunk) *
+              static_cast<int64_t>(sizeof(float))};
 }
 
 int64_t ChunkOptimizer::NumSums(ChunkId chunk) const {
@@ -71,6 +107,7 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   optimizer->host_ = std::make_unique<HostScalars>();
   const ChunkLayout& layout = store->layout();
   optimizer->most_sums_ = MostSums(layout);
+  optimizer->most_margins_ = MostMargins(layout);
   optimizer->not_finite_ahead_.resize(layout.num_chunks());
   for (const LayoutParameter& parameter : layout.parameters) {
     optimizer->name_hashes_.push_back(
@@ -80,7 +117,8 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
       optimizer->scalars_,
       arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,
                       "optimizer scalars"));
-  if (const int64_t bytes = HostBytes(layout) / 2; bytes > 0) {
+  if (const int64_t bytes = RoundUp(SumsBytes(layout), kBlockAlignment);
+      bytes > 0) {
     for (HostBlock* block : {&optimizer->sums_, &optimizer->passing_sums_}) {
       CASTOR_ASSIGN_OR_RETURN(
           *block, host->Allocate(bytes, Category::kStaging, "update sums"));
@@ -294,6 +332,13 @@ absl::Status ChunkOptimizer::AddOnDevice(ChunkId chunk, int64_t micro_batch,
 
 ChunkOptimizer::UpdateRanges ChunkOptimizer::RangesOf(ChunkId chunk) const {
   UpdateRanges ranges;
+  const ChunkLayout& layout = store_->layout();
+  std::vector<int64_t> first_margin;  // of each of the chunk's parameters
+  int64_t margins = 0;
+  for (ParamId each : layout.chunk(chunk).parameters) {
+    first_margin.push_back(margins);
+    margins += layout.num_margins(each);
+  }
   for (const Range& own : OwnRanges(chunk)) {
     const int64_t id = own.parameter.value;
     const bool absent = !absent_.empty() && absent_[id];
@@ -309,8 +354,10 @@ ChunkOptimizer::UpdateRanges ChunkOptimizer::RangesOf(ChunkId chunk) const {
                     .key = {options_.seed,
                             MixKey(name_hashes_[id],
                                    static_cast<uint64_t>(step_.number))},
-                    .first = store_->layout().shard_begin(chunk) + own.begin -
-                             store_->layout().place(own.parameter).offset});
+                    .first = layout.shard_begin(chunk) + own.begin -
+                             layout.place(own.parameter).offset,
+                    .margins = layout.parameter(own.parameter).margins,
+                    .first_margin = first_margin[own.place]});
   }
   return ranges;
 }
@@ -325,8 +372,9 @@ absl::Status ChunkOptimizer::UpdateWhereGradients(
   return options_.rule->Update(step, ranges.with_gradient, arrays, context);
 }
 
-// The gradient's place has the parameter again. An update aside, which only the
-// host makes, writes into other states than it reads: they become a copy.
+// Puts the parameter back into the gradient's place. An update aside, which
+// only the host makes, writes into other states than it reads: they become a
+// copy.
 absl::Status ChunkOptimizer::LeaveAlone(const UpdateRange& range,
                                         const UpdateArrays& arrays,
                                         const ExecContext& context) const {
@@ -387,80 +435,9 @@ UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
           .gradient_scale = scalars.gradient_scale,
           .states = states,
           .not_finite = not_finite,
-          .sums = measures ? scalars.update.values : nullptr};
-}
-
-absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
-  const int64_t sums = NumSums(chunk);
-  const int64_t bytes = sums * static_cast<int64_t>(sizeof(kernels::ExactSum));
-  if (store_->side(chunk) == Side::kHost) {
-    device_->Fill(StreamId::kHostCompute, tag.Pack(), sums_.data(), 0, bytes);
-  } else {
-    const StreamId stream = StreamOnDevice(tag.kind);
-    device_->Wait(stream, arena_->WaitToWrite(scalars_), tag.Pack());
-    arena_->NoteWrite(
-        scalars_,
-        device_->Fill(stream, tag.Pack(), OnDevice().update.exact, 0, bytes));
-  }
-  return Run(
-      chunk, tag,
-      [this, step = step_, ranges = RangesOf(chunk).with_gradient,
-       not_finite = &of_step().not_finite](
-          std::byte* payload, const StateView& states, const Scalars& scalars,
-          const ExecContext& context) -> absl::Status {
-        if (ranges.empty()) return absl::OkStatus();
-        return options_.rule->Measure(
-            step, ranges, ArraysOf(payload, states, scalars, not_finite),
-            scalars.update.exact, context);
-      });
-}
-
-// As for the norm, the words of exact sums are added up. A chunk's on the
-// device's side go to the host and back behind what is queued on the bus.
-absl::Status ChunkOptimizer::AddSumsOverRanks(ChunkId chunk, WorkTag tag) {
-  const int64_t bytes =
-      NumSums(chunk) * static_cast<int64_t>(sizeof(kernels::ExactSum));
-  const int64_t packed = tag.Pack();
-  const bool on_host = store_->side(chunk) == Side::kHost;
-  std::byte* const words = on_host ? sums_.data() : passing_sums_.data();
-  Fence measured;
-  if (on_host) {
-    measured = device_->Now(StreamId::kHostCompute);
-  } else {
-    Fence ready = arena_->WaitToRead(scalars_);
-    ready.Add(passed_);
-    device_->Wait(StreamId::kDeviceToHost, ready, packed);
-    measured = device_->Copy(StreamId::kDeviceToHost, packed, words,
-                             OnDevice().update.exact, bytes);
-    arena_->NoteRead(scalars_, measured);
-  }
-  // It is no exchange of the chunk's payload.
-  WorkTag network_tag = tag;
-  network_tag.chunk = -1;
-  device_->Wait(StreamId::kNetwork, measured, network_tag.Pack());
-  Fence summed;
-  const std::string key = absl::StrCat("update sums of chunk ", chunk.value);
-  for (int64_t at = 0; at < bytes; at += Communicator::kMaxAllReduceBytes) {
-    const int64_t part =
-        std::min(bytes - at, Communicator::kMaxAllReduceBytes) /
-        static_cast<int64_t>(sizeof(int64_t));
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence done,
-        ranks_->AllReduce(
-            key, network_tag.Pack(), ReduceOp::kSum,
-            absl::MakeSpan(reinterpret_cast<int64_t*>(words + at), part)));
-    summed.Add(done);
-  }
-  if (on_host) {
-    device_->Wait(StreamId::kHostCompute, summed, packed);
-    return absl::OkStatus();
-  }
-  summed.Add(arena_->WaitToWrite(scalars_));
-  device_->Wait(StreamId::kHostToDevice, summed, packed);
-  passed_ = device_->Copy(StreamId::kHostToDevice, packed,
-                          OnDevice().update.exact, words, bytes);
-  arena_->NoteWrite(scalars_, passed_);
-  return absl::OkStatus();
+          .sums = measures ? scalars.update.values : nullptr,
+          .factors = store_->layout().states.margins ? scalars.update.factors
+                                                     : nullptr};
 }
 
 absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
@@ -491,6 +468,9 @@ absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
                        .moment = moment.value,
                        .chunk = chunk.value};
   const bool on_device = store_->side(chunk) == Side::kDevice;
+  if (store_->layout().num_margins(chunk) > 0) {
+    CASTOR_RETURN_IF_ERROR(UpdateMargins(chunk, tag));
+  }
   if (NumSums(chunk) > 0) {
     CASTOR_RETURN_IF_ERROR(Measure(chunk, tag));
     if (ranks_ != nullptr) {

@@ -5,7 +5,9 @@
 // With several ranks each works on its shard of every chunk alone. Where an
 // optimizer's update wants sums over a whole parameter (Optimizer::Measure),
 // ranks add up what they have of a chunk's parameters in the middle of its
-// update.
+// update. Where it keeps values of margins (memory/plan/layout/margins.h), the
+// sums over these come first, and go to the host, which makes of them what
+// every element's update is to be multiplied by.
 //
 // A parameter without a gradient in a step is left alone, as PyTorch's
 // optimizers leave it (SetAbsent).
@@ -60,7 +62,7 @@ struct OptimizerOptions {
   std::vector<double> lr_factor = {};
   uint64_t seed = 0;  // of roundings that are drawn
 
-  // Whether updates wait for all gradients' norm.
+  // Returns whether updates wait for all gradients' norm.
   bool needs_norm() const { return gradient_clipping > 0 || skips_not_finite; }
 };
 
@@ -73,7 +75,7 @@ struct SpeculationCounts {
                          const SpeculationCounts&) = default;
 };
 
-// What became of a step's gradients.
+// The outcome of a step's gradients.
 struct GradientOutcome {
   // Before clipping, without the loss's scale; infinite if one is not finite, 0
   // if nobody asked for it.
@@ -143,14 +145,14 @@ class ChunkOptimizer {
   const Fence& outcome_ready() const { return outcome_ready_; }
   // Call after synchronising with that.
   const GradientOutcome& outcome() const { return of_step().outcome; }
-  // Whether the step before the one that was issued last was clipped or
+  // Returns whether the step before the one that was issued last was clipped or
   // skipped, if there was one and updates wait for norms. Call when all of its
   // work is over.
   bool missed_before() const { return host_->steps[turn_ ^ 1].missed; }
-  // Whether the update of the step before the one that was issued last, or of
-  // that one too, wrote a value into parameters or states that is not finite.
-  // The first is known when all of its work is over; the host's device sees it,
-  // a GPU does not.
+  // Returns whether the update of the step before the one that was issued last,
+  // or of that one too, wrote a value into parameters or states that is not
+  // finite. The first is known when all of its work is over; the host's device
+  // sees it, a GPU does not.
   bool broke_before() const { return Broke(host_->steps[turn_ ^ 1]); }
   bool broke() const { return broke_before() || Broke(of_step()); }
   // All parameters and states have other values now. Call when all work is
@@ -169,7 +171,7 @@ class ChunkOptimizer {
   };
   static constexpr int64_t kScalarsBytes = 1024;  // a DeviceScalars' block
   static_assert(sizeof(DeviceScalars) <= kScalarsBytes);
-  // What a step's norm says.
+  // The outcome of a step's norm.
   struct OfStep {
     float gradient_scale = 1;
     bool missed = false;     // it is not what it is without clipping
@@ -191,9 +193,16 @@ class ChunkOptimizer {
   // The sums of one chunk's update, on one side.
   struct UpdateSums {
     kernels::ExactSum* exact = nullptr;
+    kernels::ExactSum* margins = nullptr;
     double* values = nullptr;
+    float* factors = nullptr;  // of margins
   };
-  // What a side has beside a chunk's arrays.
+  // Some of them: bytes from where the sums lie, on either side.
+  struct SumBytes {
+    int64_t begin = 0;
+    int64_t bytes = 0;
+  };
+  // The values that a side has beside a chunk's arrays.
   struct Scalars {
     kernels::ExactSum* norm = nullptr;
     const float* gradient_scale = nullptr;
@@ -204,13 +213,26 @@ class ChunkOptimizer {
 
   // The most sums that an update of any chunk has, and where they lie.
   static int64_t MostSums(const ChunkLayout& layout);
+  static int64_t MostMargins(const ChunkLayout& layout);
+  static int64_t SumsBytes(const ChunkLayout& layout);
   UpdateSums SumsAt(void* begin) const;
   OfStep& of_step() const { return host_->steps[turn_]; }
   static bool Broke(OfStep& step) {
     return std::atomic_ref<int32_t>(step.not_finite).load() != 0;
   }
   int64_t NumSums(ChunkId chunk) const;
+  SumBytes SumsOver(ChunkId chunk) const;      // UpdateSums::exact
+  SumBytes MarginSumsOf(ChunkId chunk) const;  // UpdateSums::margins
+  SumBytes FactorsOf(ChunkId chunk) const;     // UpdateSums::factors
   Scalars OnDevice() const;
+  // Where a chunk's sums lie; of one on the device's side, on their way.
+  std::byte* SumsOnDevice() const {
+    return static_cast<std::byte*>(arena_->Pointer(scalars_)) + kScalarsBytes;
+  }
+  std::byte* SumsOnHost(ChunkId chunk) const {
+    return store_->side(chunk) == Side::kHost ? sums_.data()
+                                              : passing_sums_.data();
+  }
 
   // A work on either side: pointers to payload and states are resolved by it.
   using ChunkWork = absl::AnyInvocable<absl::Status(
@@ -241,9 +263,20 @@ class ChunkOptimizer {
                            const float* gradient_scale, int32_t* not_finite,
                            const ExecContext& context) const;
   absl::Status Commit(ChunkId chunk, Moment moment);
-  // What gradients are multiplied by in a step that is not clipped.
+  // The factor of all gradients in a step that is not clipped.
   float plain_scale() const { return static_cast<float>(1.0 / loss_scale_); }
+  void ClearSums(ChunkId chunk, WorkTag tag, SumBytes sums);
+  // Has a phase of the optimizer add what it measures to these sums, which are
+  // cleared first.
+  using MeasurePhase = decltype(&Optimizer::Measure);
+  absl::Status AddUp(ChunkId chunk, WorkTag tag, MeasurePhase phase,
+                     SumBytes sums, kernels::ExactSum* UpdateSums::*to);
   absl::Status Measure(ChunkId chunk, WorkTag tag);
+  absl::Status UpdateMargins(ChunkId chunk, WorkTag tag);
+  Fence SumsToHost(ChunkId chunk, WorkTag tag, SumBytes sums);
+  absl::StatusOr<Fence> SumOverRanks(ChunkId chunk, WorkTag tag, SumBytes sums,
+                                     const Fence& ready);
+  void FromHostToDevice(WorkTag tag, SumBytes sums, Fence ready);
   absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
   UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
                         const Scalars& scalars, int32_t* not_finite) const;
@@ -267,6 +300,7 @@ class ChunkOptimizer {
   Communicator* ranks_ = nullptr;
   BlockId scalars_;
   int64_t most_sums_ = 0;  // MostSums of the layout, which every work asks
+  int64_t most_margins_ = 0;
   // The host's sums, and those of a chunk on the device's side on their way to
   // and from the other ranks. None where updates have no sums.
   HostBlock sums_;

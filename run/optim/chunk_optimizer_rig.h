@@ -14,6 +14,7 @@
 
 #include "base/philox.h"
 #include "device/host/host_device.h"
+#include "run/optim/adafactor/adafactor.h"
 #include "run/optim/adam/adam.h"
 #include "run/optim/chunk_optimizer.h"
 #include "run/optim/lamb/lamb.h"
@@ -25,11 +26,12 @@ namespace castor {
 constexpr int kSteps = 3;
 constexpr double kLearningRate = 0.01;
 constexpr double kDampening = 0.3;
+constexpr double kUpdateClipping = 0.7;  // Adafactor's
 
-enum class RuleKind : uint8_t { kAdam, kLamb, kLion, kSgd };
+enum class RuleKind : uint8_t { kAdam, kLamb, kLion, kSgd, kAdafactor };
 
-// Parameters of 100, 64 and 130 elements in chunks of 256 (the first two) and
-// 192 elements, fp32; the second decays.
+// Parameters of shapes [10, 10], [64] and [13, 10] in chunks of 256 (the first
+// two) and 192 elements, fp32; the second decays.
 struct Case {
   std::vector<Side> sides = {Side::kHost, Side::kHost};
   int64_t micro_batches = 1;
@@ -64,6 +66,9 @@ inline std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
           SgdOptions{.momentum = c.momentum,
                      .dampening = c.nesterov ? 0 : kDampening,
                      .nesterov = c.nesterov});
+    case RuleKind::kAdafactor:
+      return std::make_shared<Adafactor>(AdafactorOptions{
+          .clip_threshold = kUpdateClipping, .relative_step = false});
     case RuleKind::kAdam:
       break;
   }
@@ -91,9 +96,12 @@ class Rig {
  public:
   explicit Rig(const Case& c) : case_(c) {
     std::vector<LayoutParameter> list;
-    for (int64_t elements : {100, 64, 130}) {
-      list.push_back(
-          {.name = std::string(1, "abc"[list.size()]), .elements = elements});
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{10, 10}, {64}, {13, 10}}) {
+      const Margins margins = MarginsOf(shape);
+      list.push_back({.name = std::string(1, "abc"[list.size()]),
+                      .elements = margins.elements(),
+                      .margins = margins});
     }
     OptimizerOptions options;
     options.rule = RuleOf(c);
@@ -104,7 +112,7 @@ class Rig {
                              .offset = layout_.place(parameter.id).offset,
                              .elements = parameter.elements});
     }
-    device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
+    device_ = *HostDevice::Create({.memory_bytes = 1 << 18});
     host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
     arena_ = *Arena::Create(device_.get(), {.scribble_freed = true});
     std::vector<Side> sides = c.sides;
@@ -197,11 +205,18 @@ class Rig {
     }
     return all;
   }
-  // Master and all slots.
+  // Master, all slots and the values of margins.
   std::vector<std::vector<float>> AllValues() {
     std::vector<std::vector<float>> all;
     for (int i = 0; i < layout_.states.num_parts(); ++i) {
       all.push_back(Values(StatePart(i)));
+    }
+    if (layout_.states.margins) {
+      std::vector<float>& margins = all.emplace_back();
+      for (const LayoutParameter& parameter : layout_.parameters) {
+        const absl::Span<const float> own = store_->margins(parameter.id);
+        margins.insert(margins.end(), own.begin(), own.end());
+      }
     }
     return all;
   }
@@ -264,7 +279,7 @@ class Rig {
     WriteGradients(chunk, step, micro_batch, poison);
     return optimizer_->Reduce(chunk, micro_batch, Moment(0));
   }
-  // What a plan with a sum on the device does (memory/plan/plan.h).
+  // Adds as a plan with a sum on the device does (memory/plan/plan.h).
   absl::Status AddOnDevice(ChunkId chunk, int step, int64_t micro_batch,
                            Poison poison) {
     const bool first = micro_batch == 0;
@@ -328,8 +343,8 @@ class Rig {
   std::unique_ptr<ChunkOptimizer> optimizer_;
 };
 
-// Adam, LAMB, Lion and SGD in double, from the formulas of the kernels'
-// headers.
+// Adam, LAMB, Lion, SGD and Adafactor in double, from the formulas of the
+// kernels' headers.
 struct Oracle {
   explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
     for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);
@@ -358,6 +373,8 @@ struct Oracle {
         for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
           StepSgd(i, g[i], decay, step);
         }
+      } else if (c.kind == RuleKind::kAdafactor) {
+        StepAdafactor(p, bounds[p], bounds[p + 1], g, decay, step);
       } else {
         StepAdamOrLamb(bounds[p], bounds[p + 1], g, decay, step);
       }
@@ -376,6 +393,40 @@ struct Oracle {
       g = c.nesterov ? g + c.momentum * m[i] : m[i];
     }
     x[i] -= kLearningRate * g;
+  }
+  // `m` has the values of margins.
+  void StepAdafactor(int p, int64_t begin, int64_t end,
+                     const std::vector<double>& g, double decay, int step) {
+    const double beta2 = 1 - std::pow(step, -0.8);
+    const bool vector = p == 1;
+    const int64_t columns = vector ? 1 : 10;
+    const int64_t rows = (end - begin) / columns;
+    if (p == 0) m.resize(20 + 64 + 23);
+    double* const kept = &m[p == 0 ? 0 : p == 1 ? 20 : 84];
+    std::vector<double> sums(rows + columns);
+    double x2 = 0, u2 = 0, mean = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      sums[(i - begin) / columns] += g[i] * g[i] / columns;
+      sums[rows + (i - begin) % columns] += g[i] * g[i] / rows;
+      x2 += x[i] * x[i];
+    }
+    for (int64_t i = 0; i < rows + (vector ? 0 : columns); ++i) {
+      kept[i] = beta2 * kept[i] + (1 - beta2) * (sums[i] + 1e-30);
+      if (i < rows) mean += kept[i] / rows;
+    }
+    std::vector<double> u;
+    for (int64_t i = 0; i < end - begin; ++i) {
+      const double v =
+          kept[i / columns] * (vector ? 1 : kept[rows + i % columns] / mean);
+      u.push_back(g[begin + i] / std::sqrt(v));
+      u2 += u[i] * u[i];
+    }
+    const double size = static_cast<double>(end - begin);
+    const double lr = kLearningRate * std::max(1e-3, std::sqrt(x2 / size));
+    const double over = std::max(1.0, std::sqrt(u2 / size) / kUpdateClipping);
+    for (int64_t i = begin; i < end; ++i) {
+      x[i] -= lr * (decay * x[i] + u[i - begin] / over);
+    }
   }
   void StepAdamOrLamb(int64_t begin, int64_t end, const std::vector<double>& g,
                       double decay, int step) {

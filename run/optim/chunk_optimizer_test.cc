@@ -51,6 +51,9 @@ std::vector<Case> Cases() {
       cases.push_back({.micro_batches = micro_batches,
                        .clipping = clipping,
                        .kind = RuleKind::kLion});
+      cases.push_back({.micro_batches = micro_batches,
+                       .clipping = clipping,
+                       .kind = RuleKind::kAdafactor});
       for (const auto& [momentum, nesterov] :
            {std::pair(0.0, false), {0.9, false}, {0.9, true}}) {
         if (micro_batches > 1 && momentum == 0) continue;
@@ -120,8 +123,8 @@ TEST(ChunkOptimizer, SideAndChunkSizeDoNotChangeABit) {
   }
 }
 
-// An update ahead of the norm is one that came after it, whatever the norm
-// says, and wherever the others are.
+// An update ahead of the norm gives the bits of one after it, whatever the norm
+// says, and wherever the other updates are.
 TEST(ChunkOptimizer, UpdatesAheadChangeNoBit) {
   const Side kH = Side::kHost, kD = Side::kDevice;
   const float inf = std::numeric_limits<float>::infinity();
@@ -161,8 +164,9 @@ TEST(ChunkOptimizer, UpdatesAheadChangeNoBit) {
             const SpeculationCounts counts = rig.optimizer().speculation();
             committed += counts.committed;
             repeated += counts.repeated;
-            // LAMB measures first, and without a norm all go on at once.
-            if (c.kind == RuleKind::kLamb ||
+            // LAMB and Adafactor measure first, and without a norm all go on at
+            // once.
+            if (c.kind == RuleKind::kLamb || c.kind == RuleKind::kAdafactor ||
                 (c.clipping == 0 && loss_scale == 0)) {
               EXPECT_EQ(counts, SpeculationCounts());
               continue;
@@ -179,7 +183,8 @@ TEST(ChunkOptimizer, UpdatesAheadChangeNoBit) {
   EXPECT_GT(repeated, 0);
 }
 
-// It is told of the step before, whose work is over when the next is issued.
+// The optimizer tells about the step before, whose work is over when the next
+// is issued.
 TEST(ChunkOptimizer, TellsWhetherAStepWasClippedOrSkipped) {
   const float inf = std::numeric_limits<float>::infinity();
   Rig rig({.clipping = 1e6, .loss_scale = 8, .ahead = {0}});
@@ -253,7 +258,8 @@ TEST(ChunkOptimizer, TellsOfAnUpdateThatNoCheckpointCouldHold) {
   const Side kH = Side::kHost, kD = Side::kDevice;
   for (const std::vector<Side>& sides :
        {std::vector<Side>{kH, kH}, {kD, kD}, {kH, kD}}) {
-    for (const RuleKind kind : {RuleKind::kAdam, RuleKind::kLamb}) {
+    for (const RuleKind kind :
+         {RuleKind::kAdam, RuleKind::kLamb, RuleKind::kAdafactor}) {
       for (const int64_t at : {0, 99, 100, 163, 293}) {
         Rig rig({.sides = sides, .micro_batches = 1 + at % 2, .kind = kind});
         ASSERT_TRUE(rig.Step(1).ok());
@@ -327,7 +333,8 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
        {std::vector<Side>{kH, kH}, {kD, kD}, {kH, kD}, {kD, kH}}) {
     for (Case c : Cases()) {
       c.sides = sides;
-      c.device_sums = c.kind == RuleKind::kLamb;
+      c.device_sums =
+          c.kind == RuleKind::kLamb || c.kind == RuleKind::kAdafactor;
       c.loss_scale = 8;
       Rig rig(c);
       ASSERT_TRUE(rig.Step(1).ok());

@@ -28,12 +28,13 @@
 #include "device/device.h"
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/state_view.h"
+#include "memory/plan/layout/margins.h"
 #include "memory/plan/layout/state_layout.h"
 #include "run/optim/formats.h"
 
 namespace castor {
 
-// What is the same for all parameters of a step.
+// The numbers of a step that all parameters share.
 struct UpdateStep {
   int64_t number = 1;  // from 1; skipped steps do not count
   double lr = 0;       // the scheduler's
@@ -54,6 +55,21 @@ struct UpdateRange {
   // parameter, and the parameter's element at `begin`.
   RandomKey key = {};
   int64_t first = 0;
+  // Only for optimizers with margins(): the parameter's, and the place of the
+  // first among those of the chunk's parameters.
+  Margins margins = {};
+  int64_t first_margin = 0;
+};
+
+// The margins of one parameter, in host memory. Arrays are [margins.count()],
+// rows first.
+struct MarginsUpdate {
+  Margins margins;
+  int64_t missed = 0;  // as in UpdateRange
+  // The sums that MeasureMargins added up, of all ranks.
+  const kernels::ExactSum* sums = nullptr;
+  float* kept = nullptr;     // from step to step; at first 0
+  float* factors = nullptr;  // out: UpdateArrays::factors
 };
 
 // The arrays of this rank's shard of a chunk, on the side where its states are.
@@ -64,8 +80,8 @@ struct UpdateArrays {
   DType dtype = DType::kFloat32;
   // Null, or the gradients, summed over micro batches.
   const float* gradient_sum = nullptr;
-  // What gradients are to be multiplied by: clipping and loss scale. Not
-  // finite: the step is skipped, see Optimizer::Update.
+  // The factor of all gradients: clipping and loss scale. Not finite: the step
+  // is skipped, see Optimizer::Update.
   const float* gradient_scale = nullptr;
   StateView states;
   // Only for optimizers with updates_aside(), on the host. Not null: the states
@@ -81,6 +97,9 @@ struct UpdateArrays {
   // [the chunk's parameters, num_sums()]: what Measure added up of all elements
   // of each parameter. Null where there is nothing to measure.
   const double* sums = nullptr;
+  // [the chunk's margins]: what UpdateMargins made of each. Null where the
+  // optimizer has no margins().
+  const float* factors = nullptr;
 };
 
 // Immutable: any number of threads may use it.
@@ -91,15 +110,15 @@ class Optimizer {
   // "optimizer.type" of a configuration that has it.
   virtual absl::string_view name() const = 0;
 
-  // What it keeps of every element of a trainable parameter, beside the master:
-  // at first 0. Checkpoints hold slots by their number here.
+  // The states that it keeps of every element of a trainable parameter beside
+  // the master: at first 0. Checkpoints hold slots by their number here.
   std::vector<StateSlot> slots() const { return SlotsIn(formats().moments); }
 
-  // In what it keeps masters, and moments if it has any.
+  // The formats of masters, and of moments if it has any.
   virtual StateFormats formats() const { return {}; }
 
-  // What its slots would be with moments of this format, which is fp32 for an
-  // optimizer whose row has no formats.
+  // The slots that it would have with moments of this format, which is fp32 for
+  // an optimizer whose row has no formats.
   virtual std::vector<StateSlot> SlotsIn(MomentFormat format) const = 0;
 
   // Its keys of "optimizer.params" with the values in effect; those that all
@@ -111,20 +130,29 @@ class Optimizer {
   // what each has of it.
   virtual int num_sums() const { return 0; }
 
-  // Whether Update can leave the states that it reads as they are, and write
-  // the new ones elsewhere (UpdateArrays::from). Such an update may run before
-  // the gradients' norm is known, and again when it is.
+  // Returns whether it keeps a value of each of a parameter's margins. Before
+  // Measure then come MeasureMargins, a sum over ranks, and UpdateMargins.
+  virtual bool margins() const { return false; }
+
+  // Returns whether it makes the rate of a step itself. "lr" is then the factor
+  // of that rate, 1 if the configuration does not say it.
+  virtual bool makes_rate() const { return false; }
+
+  // Returns whether Update can leave the states that it reads as they are, and
+  // write the new ones elsewhere (UpdateArrays::from). Such an update may run
+  // before the gradients' norm is known, and again when it is.
   virtual bool updates_aside() const { return false; }
 
-  // What memory is to know of it.
+  // The layout of its states, which memory must know.
   StateLayout states() const { return StatesIn(formats()); }
 
-  // What that would be with these formats, which are the default for an
-  // optimizer whose row has none.
+  // The layout with these formats, which are the default for an optimizer whose
+  // row has none.
   StateLayout StatesIn(const StateFormats& formats) const {
     return {.master = FormatOfMaster(formats.master),
             .slots = SlotsIn(formats.moments),
-            .sums = num_sums()};
+            .sums = num_sums(),
+            .margins = margins()};
   }
 
   // The first phase of a step: adds what the elements of `ranges` contribute to
@@ -138,6 +166,21 @@ class Optimizer {
                                const ExecContext& context) const {
     return absl::OkStatus();
   }
+
+  // Adds what the elements of `ranges` contribute to `sums` [the chunk's
+  // margins], and writes nothing else. Otherwise as Measure.
+  virtual absl::Status MeasureMargins(const UpdateStep& step,
+                                      absl::Span<const UpdateRange> ranges,
+                                      const UpdateArrays& arrays,
+                                      kernels::ExactSum* sums,
+                                      const ExecContext& context) const {
+    return absl::OkStatus();
+  }
+
+  // Makes new values of one parameter's margins from their sums, on the host,
+  // on every rank alike, unless the step is skipped.
+  virtual void UpdateMargins(const UpdateStep& step,
+                             const MarginsUpdate& update) const {}
 
   // One step of the elements of `ranges`, which do not overlap; the others stay
   // as they are. It runs on the stream of `context`: on the host at once, on a

@@ -9,6 +9,7 @@
 #include "base/state_format.h"
 #include "memory/plan/layout/state_layout.h"
 #include "nlohmann/json.hpp"
+#include "run/optim/adafactor/adafactor.h"
 #include "run/optim/adam/adam.h"
 #include "run/optim/lamb/lamb.h"
 #include "run/optim/lion/lion.h"
@@ -26,7 +27,7 @@ std::shared_ptr<const Optimizer> ReadDefault(const OptimizerRow& row) {
   return row.read(params, row.formats.value_or(StateFormats()));
 }
 
-// Whether a configuration may say in which formats the states are.
+// Returns true if a configuration may choose the formats of the states.
 bool TakesFormats(const OptimizerRow& row) {
   return row.formats.has_value() && row.any_format.empty();
 }
@@ -40,8 +41,8 @@ Format Next(Format format) {
 
 absl::Span<const OptimizerRow> Optimizers() {
   static constexpr OptimizerRow kOptimizers[] = {
-      kAdamWRow, kAdamRow, kAdamW8bitRow, kAdamW16bitRow,
-      kLambRow,  kLionRow, kLion8bitRow,  kSgdRow,
+      kAdamWRow, kAdamRow,     kAdamW8bitRow, kAdamW16bitRow, kLambRow,
+      kLionRow,  kLion8bitRow, kSgdRow,       kAdafactorRow,
   };
   return kOptimizers;
 }
@@ -81,8 +82,11 @@ std::string BytesAtHome(DType dtype, bool accumulate, const Optimizer& now) {
     return absl::StrFormat("%.6g", static_cast<double>(SizeOf(dtype)) +
                                        of_tile / double{kStateTile});
   };
-  // What all types take that have masters of this format; types that take the
-  // same are told together.
+  const auto of_margins = [](const Optimizer& optimizer) {
+    return optimizer.margins() ? " and 4 for each row and column" : "";
+  };
+  // Lists the bytes of all types that have masters of this format; types that
+  // take the same are listed together.
   const auto all_types = [&](MasterFormat master) {
     std::vector<std::pair<std::string, std::string>>
         types_of;  // by their bytes
@@ -95,7 +99,8 @@ std::string BytesAtHome(DType dtype, bool accumulate, const Optimizer& now) {
       const Optimizer& optimizer = row.name == now.name() ? now : *usual;
       std::string all;
       if (!TakesFormats(row) || optimizer.slots().empty()) {
-        all = bytes(optimizer, {.master = master});
+        all = absl::StrCat(bytes(optimizer, {.master = master}),
+                           of_margins(optimizer));
       } else {
         for (const MomentFormat moments :
              {MomentFormat::kFloat32, MomentFormat::kBFloat16,
@@ -122,7 +127,8 @@ std::string BytesAtHome(DType dtype, bool accumulate, const Optimizer& now) {
   };
   std::string text =
       absl::StrCat("a trained parameter takes ", bytes(now, now.formats()),
-                   " bytes at home; by optimizer.type and "
+                   " bytes at home", of_margins(now),
+                   "; by optimizer.type and "
                    "state_format.moments: ",
                    all_types(MasterFormat::kFloat32));
   if (dtype != DType::kBFloat16) return text;

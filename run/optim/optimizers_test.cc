@@ -1,7 +1,8 @@
-// What every row of the table of optimizers must keep to.
+// Tests that every row of the table of optimizers must pass.
 #include "run/optim/optimizers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -72,7 +73,7 @@ TEST(Optimizers, StatesHaveAFormat) {
                           const std::vector<std::string>& overrides = {}) {
     const auto config = Parse(type, overrides);
     EXPECT_TRUE(config.ok()) << config.status();
-    // What a checkpoint holds says the same.
+    // The configuration in a checkpoint says the same.
     const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
     EXPECT_TRUE(again.ok()) << again.status();
     EXPECT_TRUE(again->optimizer == config->optimizer);
@@ -133,7 +134,7 @@ TEST(Optimizers, SgdKeepsItsMomentumAlone) {
   EXPECT_TRUE(Parse("SGD")->optimizer.rule->slots().empty());
   const auto with = Parse("SGD", {"optimizer.params.momentum=0.9"});
   EXPECT_EQ(with->optimizer.rule->slots().size(), 1u);
-  // What could be smaller.
+  // The smaller formats that there are.
   const auto smaller = [](const absl::StatusOr<Config>& config, DType dtype) {
     return SmallerFormats(*config->optimizer.rule, dtype);
   };
@@ -162,11 +163,15 @@ TEST(Optimizers, SayWhatAParameterTakesAtHome) {
       BytesAtHome(DType::kBFloat16, false, *Parse("AdamW8bit")->optimizer.rule),
       "a trained parameter takes 8.125 bytes at home; by optimizer.type and "
       "state_format.moments: AdamW, Adam fp32 14, bf16 10, int8 8.125; Lamb "
-      "14; Lion fp32 10, bf16 8, int8 7.0625; SGD 6\n"
+      "14; Lion fp32 10, bf16 8, int8 7.0625; SGD 6; Adafactor 6 and 4 for "
+      "each row and column\n"
       "  with state_format.master \"split\": AdamW, Adam fp32 13, bf16 9, int8 "
       "7.125; Lion fp32 9, bf16 7, int8 6.0625; SGD 5\n"
       "  with state_format.master \"bf16\": AdamW, Adam fp32 12, bf16 8, int8 "
       "6.125; Lion fp32 8, bf16 6, int8 5.0625; SGD 4");
+  EXPECT_THAT(
+      BytesAtHome(DType::kBFloat16, false, *Parse("Adafactor")->optimizer.rule),
+      HasSubstr("takes 6 bytes at home and 4 for each row and column;"));
   EXPECT_THAT(
       BytesAtHome(
           DType::kFloat32, true,
@@ -304,11 +309,18 @@ std::vector<Variant> Variants() {
       {"AdamWSplitInt8", "AdamW", {bf16, states("split", "int8")}});
   variants.push_back(
       {"AdamSplitFp32", "Adam", {bf16, states("split", "fp32")}});
+  variants.push_back(
+      {"AdafactorWithMoment",
+       "Adafactor",
+       {"optimizer.params.beta1=0.9", "optimizer.params.relative_step=false"}});
   variants.push_back({"AdamWBf16", "AdamW", {bf16, states("bf16", "bf16")}});
   variants.push_back({"LionBf16Int8", "Lion", {bf16, states("bf16", "int8")}});
   variants.push_back({"SGDSplit", "SGD", {bf16, states("split", "fp32")}});
   return variants;
 }
+
+// The parameter is a matrix.
+Margins Shape() { return MarginsOf({10, 20}); }
 
 class OptimizerRows : public ::testing::TestWithParam<Variant> {
  protected:
@@ -324,25 +336,51 @@ class OptimizerRows : public ::testing::TestWithParam<Variant> {
   void Update(const Optimizer& optimizer, int number,
               const std::vector<Part>& parts, double lr = 0.01) {
     const UpdateStep step = {.number = number, .lr = lr};
+    if (optimizer.margins()) UpdateMargins(optimizer, step, parts);
     std::vector<kernels::ExactSum> sums(optimizer.num_sums());
     for (const Part& part : parts) {
       std::vector<kernels::ExactSum> own(sums.size());
       const absl::Status status = optimizer.Measure(
-          step, part.ranges, part.arrays, own.data(), {&pool_});
+          step, part.ranges, WithFactors(part), own.data(), {&pool_});
       ASSERT_TRUE(status.ok()) << status;
       for (size_t i = 0; i < sums.size(); ++i) sums[i].Add(own[i]);
     }
     std::vector<double> values;
     for (const kernels::ExactSum& sum : sums) values.push_back(sum.Value());
     for (const Part& part : parts) {
-      UpdateArrays arrays = part.arrays;
+      UpdateArrays arrays = WithFactors(part);
       arrays.sums = values.data();
       const absl::Status status =
           optimizer.Update(step, part.ranges, arrays, {&pool_});
       ASSERT_TRUE(status.ok()) << status;
     }
   }
+  void UpdateMargins(const Optimizer& optimizer, const UpdateStep& step,
+                     const std::vector<Part>& parts) {
+    std::vector<kernels::ExactSum> sums(Shape().count());
+    for (const Part& part : parts) {
+      std::vector<kernels::ExactSum> own(sums.size());
+      const absl::Status status = optimizer.MeasureMargins(
+          step, part.ranges, part.arrays, own.data(), {&pool_});
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i].Add(own[i]);
+    }
+    const float* const of = parts[0].arrays.gradient_scale;
+    if (!std::isfinite(*of)) return;
+    margins_[of].resize(2 * sums.size());
+    optimizer.UpdateMargins(step, {.margins = Shape(),
+                                   .sums = sums.data(),
+                                   .kept = margins_[of].data() + sums.size(),
+                                   .factors = margins_[of].data()});
+  }
+  UpdateArrays WithFactors(const Part& part) {
+    UpdateArrays arrays = part.arrays;
+    arrays.factors = margins_[arrays.gradient_scale].data();
+    return arrays;
+  }
   ThreadPool pool_{2};
+  // Factors and kept values, by whose scale it is: all shards' of some Arrays.
+  std::map<const float*, std::vector<float>> margins_;
 };
 
 // Promise P1: neither the cut into ranges nor that into shards shows.
@@ -361,7 +399,8 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
                              .end = end,
                              .weight_decay = 0.1,
                              .key = {1, static_cast<uint64_t>(step)},
-                             .first = shard + begin};
+                             .first = shard + begin,
+                             .margins = Shape()};
         };
         Update(*optimizer, step, {{{range(0, 200)}, whole.View(0, 200)}});
         Update(*optimizer, step,
@@ -393,7 +432,8 @@ TEST_P(OptimizerRows, FactorOfARangeIsOneOfItsRate) {
     for (Arrays* arrays : {&factor, &rate, &neither}) {
       arrays->SetGradients(step);
     }
-    const UpdateRange range = {.begin = 0, .end = 200, .weight_decay = 0.1};
+    const UpdateRange range = {
+        .begin = 0, .end = 200, .weight_decay = 0.1, .margins = Shape()};
     UpdateRange with_factor = range;
     with_factor.lr_factor = 4;
     Update(*optimizer, step, {{{with_factor}, factor.View(0, 200)}});
@@ -408,17 +448,18 @@ TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
   const auto optimizer = Make();
   Arrays arrays(*optimizer, TypesWith(*optimizer)[0], false);
   arrays.SetGradients(1);
-  Update(*optimizer, 1, {{{{0, 200}}, arrays.View(0, 200)}});
+  const UpdateRange all = {.begin = 0, .end = 200, .margins = Shape()};
+  Update(*optimizer, 1, {{{all}, arrays.View(0, 200)}});
   const Arrays before = arrays;
   arrays.SetGradients(2);
   arrays.scale = std::numeric_limits<float>::quiet_NaN();
-  Update(*optimizer, 2, {{{{0, 200}}, arrays.View(0, 200)}});
+  Update(*optimizer, 2, {{{all}, arrays.View(0, 200)}});
   EXPECT_TRUE(arrays.SameStates(before));
   EXPECT_EQ(arrays.payload, before.payload);  // not the gradients
 }
 
-// What an update aside reads stays as it was, and its bits are those of one in
-// place, where the optimizer says that it can.
+// An update aside, where the optimizer says that it can make one, leaves what
+// it reads as it was, and gives the bits of an update in place.
 TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
   const auto optimizer = Make();
   if (!optimizer->updates_aside()) return;
@@ -456,7 +497,9 @@ TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
   arrays.SetGradients(1);
   arrays.View(0, 200);
   const std::vector<float> before = arrays.Masters();
-  Update(*optimizer, 1, {{{{64, 100}}, arrays.View(0, 200)}});
+  const UpdateRange range = {
+      .begin = 64, .end = 100, .first = 64, .margins = Shape()};
+  Update(*optimizer, 1, {{{range}, arrays.View(0, 200)}});
   const std::vector<float> after = arrays.Masters();
   for (int64_t i = 0; i < Arrays::kSize; ++i) {
     EXPECT_EQ(after[i] == before[i], i < 64 || i >= 100) << i;

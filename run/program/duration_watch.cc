@@ -12,7 +12,7 @@ void DurationWatch::BeginPlan(double foreseen_seconds) {
 }
 
 void DurationWatch::KeepPlan(double foreseen_seconds) {
-  // The first time it was not for drift.
+  // The first time the planner was not asked because of drift.
   if (settled_) drift_steps_ *= 2;
   settled_ = true;
   due_ = false;
@@ -42,17 +42,15 @@ void DurationWatch::AddStep(double seconds) {
   due_ = drifting_ >= drift_steps_;
 }
 
-DurationMeter DurationWatch::LatestDurations() const {
-  DurationMeter all;
-  for (const auto& [durations, overheads] : latest_) all.Merge(durations);
-  return all;
-}
-
-Overheads DurationWatch::LatestOverheads(int64_t moments) const {
+std::pair<DurationMeter, OverheadMeter> DurationWatch::TakeLatest() {
   if (latest_.empty()) return {};
-  OverheadMeter all = latest_.front().second;
-  for (size_t i = 1; i < latest_.size(); ++i) all.Merge(latest_[i].second);
-  return all.Take(moments);
+  auto [durations, overheads] = std::move(latest_.front());
+  for (size_t i = 1; i < latest_.size(); ++i) {
+    durations.Merge(latest_[i].first);
+    overheads.Merge(latest_[i].second);
+  }
+  latest_.clear();
+  return {std::move(durations), std::move(overheads)};
 }
 
 }  // namespace castor

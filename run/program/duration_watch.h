@@ -35,7 +35,7 @@ class DurationWatch {
  public:
   static constexpr double kFaster = 0.05;  // by less, steps are as fast
   static constexpr double kDrift = 0.1;
-  // What a new plan must save of the step to take the place of another.
+  // The share of the step that a new plan must save to replace another.
   static constexpr double kGain = 0.03;
 
   DurationWatch() = default;
@@ -53,12 +53,11 @@ class DurationWatch {
   // A step that followed the plan took this long.
   void AddStep(double seconds);
 
-  // Whether to ask the planner again.
+  // Returns whether to ask the planner again.
   bool due() const { return due_; }
-  // The durations of the latest steps, with which the planner is to be asked.
-  DurationMeter LatestDurations() const;
-  // The overheads of a step of so many moments.
-  Overheads LatestOverheads(int64_t moments) const;
+  // Hands over the durations and the overheads of the latest steps, with which
+  // the planner is to be asked.
+  std::pair<DurationMeter, OverheadMeter> TakeLatest();
 
  private:
   WatchLimits limits_;

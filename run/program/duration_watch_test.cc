@@ -7,7 +7,7 @@
 namespace castor {
 namespace {
 
-// How many of these steps pass until the watch is due; 0: it never is.
+// Returns how many of these steps pass until the watch is due; 0: it never is.
 int64_t StepsUntilDue(DurationWatch& watch, const std::vector<double>& steps) {
   int64_t count = 0;
   for (const double seconds : steps) {
@@ -90,11 +90,12 @@ DurationMeter Took(uint16_t tag, int64_t duration_ns) {
   return meter;
 }
 
-int64_t Median(const DurationWatch& watch) {
+int64_t Median(DurationWatch watch) {
   StepTrace trace;
   trace.ops.resize(1);
   BusModel bus;
-  watch.LatestDurations().Fill(DurationMeter::Statistic::kMedian, &trace, &bus);
+  watch.TakeLatest().first.Fill(DurationMeter::Statistic::kMedian, &trace,
+                                &bus);
   return trace.ops[0].duration_ns;
 }
 

@@ -38,16 +38,19 @@ StepTrace MakeStepTrace(std::vector<OpRecord> ops, const ChunkLayout* layout,
     // reduce reads the gradient; update reads and writes everything, once in
     // each of its phases.
     const ChunkInfo& chunk = trace.chunks[op.chunks[0].chunk.value];
-    const bool two_phases = layout->states.sums > 0;
+    const int phases = layout->states.margins    ? 3
+                       : layout->states.sums > 0 ? 2
+                                                 : 1;
     const double bytes = op.kind == OpKind::kReduce
                              ? static_cast<double>(chunk.payload_bytes)
-                             : (two_phases ? 4.0 : 2.0) *
+                             : 2.0 * phases *
                                    static_cast<double>(chunk.home_bytes() +
                                                        chunk.optimizer_bytes);
-    if (op.kind == OpKind::kUpdate && two_phases && layout->world_size > 1) {
-      op.reduced_bytes = static_cast<int64_t>(chunk.parameters.size()) *
-                         layout->states.sums *
-                         static_cast<int64_t>(sizeof(kernels::ExactSum));
+    if (op.kind == OpKind::kUpdate && phases > 1 && layout->world_size > 1) {
+      op.reduced_bytes =
+          (static_cast<int64_t>(chunk.parameters.size()) * layout->states.sums +
+           layout->num_margins(op.chunks[0].chunk)) *
+          static_cast<int64_t>(sizeof(kernels::ExactSum));
     }
     const CostKind kind =
         op.kind == OpKind::kUpdate ? CostKind::kUpdate : CostKind::kElements;

@@ -34,7 +34,7 @@ void PlanInquiry::Start(std::function<void()> work) {
   Await();
   ready_.store(false, std::memory_order_relaxed);
   absl::StatusOr<std::thread> thread =
-      StartThread("plans beside the steps", [this, work] {
+      StartBackgroundThread("plans beside the steps", [this, work] {
         work();
         ready_.store(true, std::memory_order_release);
       });

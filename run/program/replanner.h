@@ -4,8 +4,9 @@
 // (duration_watch.h), the planner is asked on a thread of its own
 // (plan_inquiry.h) and steps follow the plan in force. The first step after the
 // thread has the answer follows that: on several ranks the first one after all
-// of them have said that they have it, which they do with the losses of a step,
-// so that all change their plan before the same one.
+// of them have said that they have it, so that all change their plan before the
+// same step. `castor train`'s ranks say it with the losses of a step, a
+// client's when they meet before one.
 //
 // One inquiry is under way at a time. It may be about another program than that
 // of the step at hand.
@@ -34,15 +35,19 @@ class Replanner {
   // of ranks that agree, and of StepPlanner::FindTensors.
   absl::StatusOr<bool> BeforeStep(StepProgram& program);
 
-  // Whether this rank could go on with what was asked, to tell the others.
+  // Returns whether this rank could go on with the plan that was asked for, to
+  // tell the others.
   bool ready() const { return inquiry_ != nullptr && inquiry_->ready(); }
-  // Whether all ranks were ready when they told each other.
+  // Notes whether all ranks were ready when they told each other.
   void set_all_ready(bool ready) { all_ready_ = ready; }
 
   // The program is to be planned in another way: what was asked about it does
-  // not count any more. Waits for the thread.
-  void Forget(const StepProgram& program) {
-    if (asked_of_ == &program) ForgetAll();
+  // not count any more. Waits for the thread. Returns whether there was
+  // anything to wait for.
+  bool Forget(const StepProgram& program) {
+    if (inquiry_ == nullptr || asked_of_ != &program) return false;
+    ForgetAll();
+    return true;
   }
   void ForgetAll() { inquiry_.reset(); }
   // Waits until the thread is ready: tests.

@@ -56,8 +56,7 @@ PlanRequest StepPlanner::Request(const StepTrace& trace, int64_t host_bytes,
   PlanRequest request =
       RequestFor(trace, memory(), *run_.layout, staging, host_bytes, bus_);
   if (OffloadsActivations(trace)) {
-    request.host_budget_bytes =
-        std::min(request.host_budget_bytes, OptionalHostBytes());
+    request.host_budget_bytes = OptionalHostBytes();
   }
   request.speculation = {.host_bytes = SpeculationHostBytes(),
                          .miss_rate = gate_.miss_rate(),
@@ -88,8 +87,8 @@ int64_t StepPlanner::SpeculationHostBytes() const {
 }
 
 int64_t StepPlanner::OptionalHostBytes() const {
-  // What is only planned is for a machine that has what the budget says, unless
-  // that machine's memory is known.
+  // A run that is only planned is for a machine that has the budget's bytes,
+  // unless that machine's memory is known.
   if (run_.admit_only && memory().machine_share_bytes == 0 &&
       memory().host_bytes < kUnlimitedBytes) {
     return memory().host_bytes;
@@ -180,6 +179,13 @@ absl::Status StepPlanner::Refused(Refusal why, Refusal* refusal) const {
   return status;
 }
 
+absl::Status StepPlanner::PlanWarmUp(StepProgram& program, bool speculates) {
+  PlanRequest request = Request(program);
+  request.host_budget_bytes = OptionalHostBytes();
+  return PlanProgram(program, WarmUpPolicy(memory().policy, request),
+                     speculates);
+}
+
 absl::Status StepPlanner::PlanProgram(StepProgram& program,
                                       const PlacementPolicy* policy,
                                       bool speculates, Refusal* refusal) {
@@ -234,11 +240,15 @@ absl::StatusOr<bool> StepPlanner::FollowChoice(StepProgram& program,
     CASTOR_ASSIGN_OR_RETURN(const bool same, find_tensors_(program, choice));
     if (!same) return false;
     CASTOR_RETURN_IF_ERROR(EnsureSlots(choice.trace));
-    program.trace = std::move(choice.trace);
+    ReplaceTrace(program, std::move(choice.trace));
   }
   PlanRequest request = Request(program);
   Follow(program, std::move(choice.plan), std::move(request));
   return true;
+}
+
+void StepPlanner::ReplaceTrace(StepProgram& program, StepTrace trace) {
+  program.trace_before = std::exchange(program.trace, std::move(trace));
 }
 
 absl::Status StepPlanner::PlanSettled(StepProgram& program, Refusal* refusal) {
@@ -298,30 +308,26 @@ PlanCost StepPlanner::Foresee(const Plan& plan, const PlanRequest& request,
 }
 
 absl::StatusOr<Overheads> StepPlanner::TakeLatest(StepProgram& program) {
-  StepTrace measured = program.trace;
+  // Work that is under way has names from the trace, which stays where it is.
+  StepTrace& trace = program.trace;
+  auto [durations, meter] = program.watch.TakeLatest();
   BusModel bus = bus_;
-  program.watch.LatestDurations().Fill(DurationMeter::Statistic::kMedian,
-                                       &measured, &bus);
+  durations.Fill(DurationMeter::Statistic::kMedian, &trace, &bus);
   if (ranks_ != nullptr) {
     // In the warm-up, copies of shards look like those of whole payloads.
     bus.h2d_bytes_per_s = bus_.h2d_bytes_per_s;
     bus.d2h_bytes_per_s = bus_.d2h_bytes_per_s;
   }
-  const int64_t moments = static_cast<int64_t>(measured.ops.size());
-  Overheads overheads = program.watch.LatestOverheads(moments);
+  const int64_t moments = static_cast<int64_t>(trace.ops.size());
+  Overheads overheads = meter.Take(moments);
   if (options_->settled_durations) {
-    options_->settled_durations(&measured, &bus);
+    options_->settled_durations(&trace, &bus);
     overheads = {};
   }
   // Each rank sends as many, whatever it has seen.
   overheads.moves.resize(moments);
-  CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(measured, bus, overheads));
+  CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(trace, bus, overheads));
   bus_ = bus;
-  // Work that is under way has names from the trace, so it stays where it is.
-  for (size_t t = 0; t < measured.ops.size(); ++t) {
-    program.trace.ops[t].duration_ns = measured.ops[t].duration_ns;
-    program.trace.ops[t].host_duration_ns = measured.ops[t].host_duration_ns;
-  }
   program.handoffs = overheads;
   program.handoffs.moves.clear();
   return overheads;
@@ -410,10 +416,10 @@ absl::StatusOr<bool> StepPlanner::TakeAnswer(PlanInquiry& inquiry,
   }
   StepProgram& answer = inquiry.program();
   if (inquiry.has_other_trace()) {
-    // Work that is under way has names from the trace.
-    CASTOR_RETURN_IF_ERROR(drain_());
+    // Slots for payloads may be made, and banks may go.
+    if (shared()) CASTOR_RETURN_IF_ERROR(drain_());
     CASTOR_RETURN_IF_ERROR(EnsureSlots(answer.trace));
-    program.trace = std::move(answer.trace);
+    ReplaceTrace(program, std::move(answer.trace));
   }
   program.plan = std::move(answer.plan);
   program.request = std::move(answer.request);

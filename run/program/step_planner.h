@@ -2,9 +2,9 @@
 // at first, for evaluations, from measured durations, and again when steps have
 // settled or have drifted from what their plan foresaw (duration_watch.h).
 //
-// What all of a run's requests share stands here once: budgets, the bus as it
-// was measured, what crosses between ranks, whether updates may run before the
-// gradients' norm is known.
+// The parts that all of a run's requests share stand here once: budgets, the
+// bus as it was measured, the bytes that cross between ranks, and whether
+// updates may run before the gradients' norm is known.
 //
 // Threads: one. On several ranks all call the same, in the same order.
 #ifndef CASTOR_RUN_PROGRAM_STEP_PLANNER_H_
@@ -51,20 +51,21 @@ struct SpeculationOptions {
   double least_gain = SpeculationRequest().least_gain;
 };
 
-// What decides over a run's plans beside its memory and its operators.
+// The options that decide over a run's plans beside its memory and its
+// operators.
 struct PlanningOptions {
   SpeculationOptions speculation = {};
   // When the planner is asked again.
   WatchLimits watch = {};
-  // What a step took on this rank, and the durations that settled, in place of
-  // what was measured: tests.
+  // For tests: a step's time on this rank, and the durations that settled, in
+  // place of those that were measured.
   std::function<double(int64_t step, double foreseen_seconds)> step_seconds =
       {};
   std::function<void(StepTrace* trace, BusModel* bus)> settled_durations = {};
   // False: no plan gets addresses, for measurements of what they are worth.
   bool addresses = true;
-  // Whether steps go on while they are planned again (replanner.h). False: they
-  // stand still.
+  // If true, steps go on while they are planned again (replanner.h); if false,
+  // they stand still.
   bool beside = true;
   // Blocks that are kept by way of the host
   // (memory/plan/blocks/offloaded_blocks.h) wherever blocks are chosen and a
@@ -76,8 +77,8 @@ struct PlanningOptions {
 
 class PlanInquiry;
 
-// What the planner would change of a program's plan: where it chooses blocks,
-// these with their plan, elsewhere the plan. Neither: the plan stays.
+// A change of a program's plan: where the planner chooses blocks, these with
+// their plan, elsewhere the plan. Neither: the plan stays.
 struct PlanChange {
   std::optional<BlockChoice> choice;
   std::optional<Plan> plan;
@@ -111,14 +112,15 @@ class StepPlanner {
               options->speculation.longest_wait) {}
 
   void Begin(const Run& run);
-  // What crosses between ranks in the steps that are planned first.
+  // Sets the bytes that cross between ranks in the steps that are planned
+  // first.
   void set_staging(const ShardStaging& staging) { staging_ = staging; }
   // The run's memory is open. On several ranks they agree on what the smallest
   // of their machines has.
   absl::Status Open(const ManagedMemory& managed);
   // The source of operators makes a dry pass with a choice of kept blocks,
-  // which gives the choice's trace its tensors. It is called between steps, and
-  // waits until all work is over. False: the pass comes to another trace.
+  // which gives the choice's trace its tensors. It is called between steps,
+  // whose work may be under way. False: the pass comes to another trace.
   using FindTensors =
       std::function<absl::StatusOr<bool>(StepProgram& program, BlockChoice&)>;
   void set_find_tensors(FindTensors find) { find_tensors_ = std::move(find); }
@@ -136,10 +138,10 @@ class StepPlanner {
   PlanRequest Request(const StepProgram& program) const {
     return RequestOf(program, program.trace);
   }
-  // What moves between ranks under such a policy.
+  // The bytes that move between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
 
-  // Whether the blocks to keep are the planner's to choose, in the steps of
+  // Returns whether the planner chooses the blocks to keep, in the steps of
   // this trace.
   bool ChoosesBlocks(const StepTrace& trace) const {
     return run_.chooses_blocks && !trace.blocks.empty();
@@ -162,6 +164,10 @@ class StepPlanner {
   // One of `policy`, with or without updates ahead.
   absl::Status PlanProgram(StepProgram& program, const PlacementPolicy* policy,
                            bool speculates = true, Refusal* refusal = nullptr);
+  // One to follow while durations are measured, of WarmUpPolicy's. It takes no
+  // more of the host's memory than the machine has beside the device's, of
+  // which the run's own plan may need less.
+  absl::Status PlanWarmUp(StepProgram& program, bool speculates);
   // The plan of the run's policy from measured durations, with the kept blocks
   // that it is the fastest with where these are the planner's to choose.
   absl::Status PlanSettled(StepProgram& program, Refusal* refusal = nullptr);
@@ -180,7 +186,7 @@ class StepPlanner {
   // over, and the program follows its answer; false: its thread goes on.
   absl::StatusOr<bool> TakeAnswer(PlanInquiry& inquiry, StepProgram& program);
   bool plans_beside() const { return options_->beside; }
-  // Whether several ranks plan together.
+  // Returns whether several ranks plan together.
   bool shared() const { return ranks_ != nullptr; }
 
   // For PlanInquiry, whose thread has a planner to itself: a copy of this one
@@ -208,10 +214,10 @@ class StepPlanner {
   // For collectives: the tag of the step at hand.
   void set_tag(uint16_t tag_step) { tag_step_ = tag_step; }
 
-  // Whether updates run ahead of the norm (speculation_gate.h). TellGate is
-  // called when a training step begins, when all work of the step before the
-  // latest is over; Issued when it was issued: `ahead` if its updates ran
-  // ahead.
+  // These two decide whether updates run ahead of the norm
+  // (speculation_gate.h). TellGate is called when a training step begins, when
+  // all work of the step before the latest is over; Issued when it was issued:
+  // `ahead` if its updates ran ahead.
   void TellGate(const ChunkOptimizer& optimizer);
   bool may_speculate() const { return gate_.open(); }
   void Issued(bool ahead);
@@ -239,11 +245,13 @@ class StepPlanner {
   absl::StatusOr<bool> FollowChoice(StepProgram& program, BlockChoice choice);
   // The program's steps follow this plan from now on.
   void Follow(StepProgram& program, Plan plan, PlanRequest request);
+  // The program's steps are of this trace from now on, which has other blocks.
+  static void ReplaceTrace(StepProgram& program, StepTrace trace);
   // Numbers the program's new plan, and begins to watch its steps.
   void BeginPlan(StepProgram& program);
   // Makes as many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
-  // What the plan costs as long as its updates run ahead, or do not.
+  // Returns the plan's cost as long as its updates run ahead, or do not.
   PlanCost Foresee(const Plan& plan, const PlanRequest& request,
                    const Overheads& overheads) const;
   // The program's durations become those that its steps have now, on the

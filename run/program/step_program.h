@@ -18,6 +18,9 @@ namespace castor {
 struct StepProgram {
   // With the blocks that its steps keep at present.
   StepTrace trace;
+  // The trace of the steps before these, with other blocks. Work of the last of
+  // them may be under way, with names of operators that it refers to.
+  StepTrace trace_before = {};
   // Bytes that the host holds for such a step beside chunks.
   int64_t host_bytes = 0;
   // Where its steps find the optimizer states of the layout's chunks, and leave

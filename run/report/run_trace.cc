@@ -25,10 +25,11 @@
 namespace castor {
 namespace {
 
-// How many steps after the warm-up a trace shows in full.
+// The number of steps after the warm-up that a trace shows in full.
 constexpr int64_t kTracedSteps = 12;
 
-// What is recorded as numbers has its names here. Alone, a rank has no network.
+// Records the names of things that are recorded as numbers. Alone, a rank has
+// no network.
 void NameParts(bool several_ranks, RunRecord* run) {
   for (int i = 0; i < kNumCategories; ++i) {
     run->categories.emplace_back(CategoryName(static_cast<Category>(i)));
@@ -40,8 +41,8 @@ void NameParts(bool several_ranks, RunRecord* run) {
 }
 
 // Removes the parts that a killed run with this file has left: they would pass
-// for this run's until they are written anew. Those of a run that goes on are
-// left to it.
+// for this run's until they are written anew. Parts of a run that still goes on
+// stay.
 void RemoveOldParts(const std::string& path) {
   std::error_code error;
   for (int64_t rank = 1;; ++rank) {
@@ -260,8 +261,14 @@ void RunTrace::OnWait(const WaitRecord& wait) {
   meter_.AddWait(wait.waiter);
 }
 
-// What the planner is asked with, had it known how long operators and copies
-// take under this plan: for replaying the run.
+void RunTrace::OnBudget(const BudgetRecord& change) {
+  BudgetRecord record = change;
+  record.time_ns = FromOrigin(record.time_ns);
+  writer_->Append(record);
+}
+
+// Writes the request with which the planner would be asked if it knew how long
+// operators and copies take under this plan: for replaying the run.
 void RunTrace::WriteMeasured() {
   if (wrote_measured_ || measured_plan_ == nullptr) return;
   wrote_measured_ = true;

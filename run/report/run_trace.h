@@ -61,6 +61,7 @@ class RunTrace final : public RunObserver {
                   int64_t used_bytes) override;
   void OnWork(const WorkRecord& work, const NetworkRecord* network) override;
   void OnWait(const WaitRecord& wait) override;
+  void OnBudget(const BudgetRecord& change) override;
 
   // The last step, or the one that will not come, waited for its data, on the
   // run's clock.
@@ -80,7 +81,7 @@ class RunTrace final : public RunObserver {
   absl::Status status() const {
     return writer_ == nullptr ? written_ : writer_->status();
   }
-  // What this rank's file is called, by now.
+  // The present name of this rank's file.
   const std::string& path() const { return path_; }
 
  private:
@@ -108,7 +109,7 @@ class RunTrace final : public RunObserver {
   ObservedRun* const observed_;
   const int64_t origin_ns_;
 
-  // What to do with work of each tag; read by the streams' threads.
+  // The treatment of work of each tag; read by the streams' threads.
   enum Mark : uint8_t {
     kIgnored,
     kTraced,

@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
-#include "memory/plan/planner/planner.h"
 #include "run/option_settings.h"
 #include "tracer/work_tag.h"
 
@@ -26,15 +25,13 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
   planner_.set_find_tensors(
       [this](StepProgram& program,
              BlockChoice& choice) -> absl::StatusOr<bool> {
-        // Work that is under way has names from the trace.
-        CASTOR_RETURN_IF_ERROR(Drain());
         return FindTensors(static_cast<Program&>(program).shape, choice);
       });
   planner_.set_drain([this] { return Drain(); });
 }
 
 Trainer::~Trainer() {
-  // Work that is still queued uses what is about to go.
+  // Work that is still queued uses objects that are about to go.
   if (device_ != nullptr) device_->Synchronize(device_->NowAll()).IgnoreError();
   engine_->SetBackend(nullptr);
   engine_->SetLayout(nullptr);
@@ -43,7 +40,7 @@ Trainer::~Trainer() {
 absl::Status Trainer::Failed(absl::Status why) {
   if (communicator_ == nullptr) return why;
   communicator_->Fail(why);
-  // If another rank failed first, what this one met came of that.
+  // If another rank failed first, this one's error came of that.
   const absl::Status first = communicator_->failure();
   return first.ok() ? why : first;
 }
@@ -83,6 +80,8 @@ void Trainer::BeginTag(const Program& program, int64_t training_step) {
   planner_.set_tag(tag_step_);
   predicted_peak_bytes_ =
       std::max(predicted_peak_bytes_, program.forecast.device_peak_bytes);
+  predicted_host_peak_bytes_ =
+      std::max(predicted_host_peak_bytes_, program.forecast.host_peak_bytes);
   if (observer_ == nullptr) return;
   observer_->OnStep({.step = training_step,
                      .tag = tag_step_,
@@ -207,10 +206,10 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const int64_t rank = options_.ranks.rank;
   // A row for each rank: its losses, term by term of each micro batch, where
   // nothing is trained each with a count of correct tokens (-1: none), whether
-  // what it asked the planner is ready, the two halves of the device budget that
-  // it has room for or is asked for, or 0, and of its learning rate, how long
-  // its latest step took, if that was of this plan, and why it wants to stop, or
-  // 0.
+  // the plan that it asked for is ready, the two halves of the device budget
+  // that it has room for or is asked for, or 0, and of its learning rate, how
+  // long its latest step took, if that was of this plan, and why it wants to
+  // stop, or 0.
   const int64_t each = shape.training ? 1 : 2;
   const int64_t of_batch = each * shape.terms;
   const int64_t row = of_batch * shape.micro_batches + 7;
@@ -272,7 +271,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   if (status.ok()) status = backend_->EndStep();
   // The others would wait for what this rank does not queue any more.
   if (!status.ok()) status = Failed(status);
-  // What failed in the step before shows at last here. `losses` must outlive
+  // An error of the step before shows here at the latest. `losses` must outlive
   // the copies, whatever went wrong.
   arrived.Add(previous_step_);
   previous_step_ = device_->NowAll();
@@ -359,8 +358,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     // Measured by itself: nothing of another shape's work runs beside it.
     CASTOR_RETURN_IF_ERROR(Drain());
     if (program->plan == nullptr) {
-      CASTOR_RETURN_IF_ERROR(PlanProgram(
-          *program, WarmUpPolicy(memory.policy, planner_.Request(*program))));
+      CASTOR_RETURN_IF_ERROR(PlanWarmUp(*program));
       TellPause(WorkKind::kPlanning, asked_ns);
     }
     meter_.StartMeasuring();

@@ -156,16 +156,18 @@ class Trainer final : public ObservedRun {
   // least that would do, or the machine has not as much. InvalidArgument: no
   // such number, or ranks ask for different ones. Unimplemented: the device has
   // the memory that it was opened with, or the budget follows what the device
-  // has free. The run is as it was then, and goes on.
-  absl::Status SetDeviceMemory(int64_t bytes, Refusal* refusal = nullptr);
-  // What TrainerOptions::device_memory_request was set to, with several ranks
-  // the least of any of them by the time when the latest step's losses were
-  // queued, or 0. The same answer on all ranks. (Where the budget follows what
-  // the device has free, nothing else is requested of it.)
+  // has free. The run is as it was then, and goes on. The observer is told who
+  // asked.
+  absl::Status SetDeviceMemory(int64_t bytes, Refusal* refusal = nullptr,
+                               BudgetAsker asker = BudgetAsker::kProgram);
+  // Returns the bytes that TrainerOptions::device_memory_request was set to,
+  // with several ranks the least of any of them by the time when the latest
+  // step's losses were queued, or 0. The same answer on all ranks. (Where the
+  // budget follows what the device has free, nothing else is requested of it.)
   int64_t requested_device_memory() const;
-  // What a run whose budget follows what the device has free has to say of
-  // that, since the last call that told of something; else empty. The same on
-  // all ranks.
+  // Returns a note of a run whose budget follows the device's free memory, if
+  // there is news since the last call that told of something; else empty. The
+  // same on all ranks.
   std::string TakeMemoryNote() { return std::exchange(memory_note_, {}); }
 
   // Waits until all work is over. Once a step has failed midway, this and every
@@ -190,7 +192,7 @@ class Trainer final : public ObservedRun {
   bool stopping() const { return stop_reason() != 0; }
   const AdmissionReport& admission() const { return admission_; }
   const ChunkLayout& layout() const { return layout_; }
-  // Whether optimizer states hold sums of micro batches.
+  // Returns whether optimizer states hold sums of micro batches.
   bool accumulate() const {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;
   }
@@ -215,25 +217,30 @@ class Trainer final : public ObservedRun {
   // The plan in use for training and the trace it was made from.
   const Plan* training_plan() const;
   const StepTrace* training_trace() const;
-  // What that plan was asked for, with the bus as measured.
+  // The request for that plan, with the bus as measured.
   PlanRequest training_request() const {
     return planner_.Request(*training_trace(), HostBytesOf(options_.shape));
   }
-  // What that plan foresees of a step; where steps have had several lengths,
-  // the mean over those that were run.
+  // That plan's forecast of a step; where steps have had several lengths, the
+  // mean over those that were run.
   Forecast training_forecast() const;
   // The bytes of blocks' activations that came back from the host, in all.
   int64_t activation_bytes_back() const {
     return backend_->activation_h2d_bytes();
   }
-  // How many plans were made for steps to follow, and the greatest device peak
-  // that any of them that was followed in this budget foresaw.
+  // How many plans were made for steps to follow; the greatest device peak that
+  // any of them that was followed in this budget foresaw; and the greatest host
+  // peak that any of them that was followed foresaw. The warm-up's plan mostly
+  // has all optimizer states on the host.
   int64_t plans() const { return planner_.plans(); }
   int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
+  int64_t predicted_host_peak_bytes() const {
+    return predicted_host_peak_bytes_;
+  }
   // How many updates ran before the norm was known, in the steps that are
   // wholly over. Call Drain first.
   SpeculationCounts speculation() const { return optimizer_->speculation(); }
-  // What happened in the steps that are wholly over, in order; each once.
+  // Returns the reports of the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
   void SetObserver(RunObserver* observer) override;
   Communicator* communicator() override { return communicator_; }
@@ -262,15 +269,17 @@ class Trainer final : public ObservedRun {
   RunRequest RequestRun(const AdmissionRule& rule,
                         std::deque<StepTrace>& traces) const;
   RunBudgets FindBudgets(const Program& training) const;
-  // What is known before there is a plan. A budget without a limit becomes one.
+  // Reports what is known before there is a plan. A budget without a limit
+  // becomes one.
   AdmissionReport ReportOf(const RunBudgets& budgets);
   // SetDeviceMemory, once all ranks have the same bytes.
-  absl::Status ChangeDeviceMemory(int64_t bytes, Refusal* refusal);
+  absl::Status ChangeDeviceMemory(int64_t bytes, BudgetAsker asker,
+                                  Refusal* refusal);
   // Gives the budget the size that the device's memory has room for, where it
   // follows that.
   absl::Status FollowDevice();
-  // What the device has room for, by this rank; where nothing follows that, the
-  // budget that is asked for, or 0.
+  // Returns the bytes for which the device has room, by this rank; where
+  // nothing follows that, the budget that is asked for, or 0.
   absl::StatusOr<int64_t> BudgetToTell();
   // Changes budget and plan; both are new afterwards, or nothing is.
   absl::Status PlanFor(int64_t bytes, Program& training, Refusal* refusal);
@@ -280,12 +289,10 @@ class Trainer final : public ObservedRun {
   absl::Status OpenDevice();
   absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
-  // A step of the run's policy, or, as long as durations are measured, of the
-  // warm-up's.
-  absl::Status PlanProgram(Program& program, const PlacementPolicy* policy) {
-    return planner_.PlanProgram(
-        program, policy,
-        /*speculates=*/program.steps >= options_.memory.warmup_steps);
+  // Gives the program the plan that it follows until durations are measured.
+  absl::Status PlanWarmUp(Program& program) {
+    return planner_.PlanWarmUp(
+        program, /*speculates=*/program.steps >= options_.memory.warmup_steps);
   }
   absl::Status PlanEvaluation(Program& program);
   // Where steps of several lengths have the optimizer states: where it suits
@@ -365,7 +372,7 @@ class Trainer final : public ObservedRun {
   int StopRequested() const {
     return options_.stop == nullptr ? 0 : options_.stop->load();
   }
-  // What a step computed of a term of the loss.
+  // The sums that a step computed of a term of the loss.
   struct TermLosses {
     // A sum for each micro batch of all ranks, in the order of their global
     // index.
@@ -393,7 +400,7 @@ class Trainer final : public ObservedRun {
   TrainerOptions options_;
   ChunkLayout layout_;
   AdmissionReport admission_;
-  // What was asked for; without a limit there is no margin.
+  // The margin that was asked for; without a limit there is none.
   double gpu_margin_mem_ratio_ = 1;
   // Where the plan that the run was admitted with has each chunk's states.
   std::vector<Side> admitted_side_;
@@ -428,6 +435,7 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
+  int64_t predicted_host_peak_bytes_ = 0;
   // A budget that follows the device grows to most_device_bytes_ and shrinks to
   // no less than least_device_bytes_, the least that was found to do;
   // memory_note_ is what is to be told of that.

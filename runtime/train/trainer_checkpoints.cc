@@ -21,7 +21,8 @@ namespace castor {
 namespace {
 
 constexpr char kKey[] = "the checkpoints of this program";
-// How often other ranks hear that rank 0 is still reading a checkpoint.
+// The time between two messages to other ranks that rank 0 is still reading a
+// checkpoint.
 constexpr int64_t kRoundNs = 10'000'000'000;
 // Stands in a checkpoint for the data, which only the program knows.
 constexpr char kOwnData[] = "the program's own";
@@ -30,7 +31,8 @@ constexpr char kOwnData[] = "the program's own";
 constexpr char kSettings[] = "trainer";
 constexpr char kText[] = "text";
 
-// What of the trainer determines bits and is not in the parameters' names.
+// Returns the settings of the trainer that determine bits and are not in the
+// parameters' names.
 nlohmann::json IdentityOf(const Trainer& trainer) {
   const Optimizer& optimizer = trainer.optimizer();
   return {{"seed", trainer.engine().seed()},
@@ -42,8 +44,8 @@ nlohmann::json IdentityOf(const Trainer& trainer) {
             {"params", nlohmann::json(optimizer.Params())}}}};
 }
 
-// What a checkpoint says of its run, as far as castor's configurations have it.
-// An optimizer of the program's own has no place there.
+// Returns what a checkpoint says of its run, as far as castor's configurations
+// have keys for it. An optimizer of the program's own has no place there.
 Config ConfigOf(const Trainer& trainer) {
   Config config;
   config.gradient_accumulation_steps = 1;
@@ -96,7 +98,8 @@ absl::StatusOr<TrainerCheckpoints::Begun> TrainerCheckpoints::Begin(
                              }));
   CASTOR_RETURN_IF_ERROR(begun.path.empty() ? trainer_.Initialize(initial)
                                             : Resume(&begun));
-  // What is left of later steps is damaged, or was passed over: another run's.
+  // Checkpoints of later steps that are left are damaged, or were passed over
+  // as another run's.
   CASTOR_RETURN_IF_ERROR(Agree(
       first() ? directory_.MakeWay(trainer_.step(), /*keep_aside=*/0, &notes)
               : absl::OkStatus()));
@@ -138,9 +141,9 @@ absl::Status TrainerCheckpoints::Resume(Begun* begun) {
           "own"));
     }
     CASTOR_ASSIGN_OR_RETURN(
-        source, CheckpointSource::Create(
-                    std::move(reader), trainer_.parameters(),
-                    static_cast<int>(trainer_.optimizer().slots().size())));
+        source,
+        CheckpointSource::Create(std::move(reader), trainer_.parameters(),
+                                 trainer_.layout()));
     state = metadata.state.trainer;
     run_id_ = metadata.run.id;
     begun->text = kept[kText].get<std::string>();

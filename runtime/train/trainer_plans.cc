@@ -1,4 +1,4 @@
-// What a trainer plans, and for which budget.
+// A trainer's plans, and the budgets that they are made for.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "device/comm/agreement.h"
 #include "memory/plan/blocks/offloaded_blocks.h"
-#include "memory/plan/planner/planner.h"
 #include "memory/plan/planner/run_planner.h"
 #include "run/refusal_status.h"
 #include "runtime/train/trainer.h"
@@ -101,7 +100,8 @@ int64_t Trainer::requested_device_memory() const {
   return communicator_ == nullptr ? DeviceMemoryRequest() : memory_agreed_;
 }
 
-absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal) {
+absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal,
+                                      BudgetAsker asker) {
   CASTOR_RETURN_IF_ERROR(CheckInitialized("another budget"));
   if (options_.memory.follows_device) {
     return absl::UnimplementedError(
@@ -125,7 +125,7 @@ absl::Status Trainer::SetDeviceMemory(int64_t bytes, Refusal* refusal) {
         bytes < 0 ? "a device budget of negative bytes"
                   : "another device budget in a run that does not train");
   }
-  return ChangeDeviceMemory(bytes, refusal);
+  return ChangeDeviceMemory(bytes, asker, refusal);
 }
 
 absl::Status Trainer::FollowDevice() {
@@ -148,9 +148,10 @@ absl::Status Trainer::FollowDevice() {
   if (wanted.has_value()) {
     CASTOR_RETURN_IF_ERROR(Drain());
     Refusal refusal;
-    absl::Status changed = ChangeDeviceMemory(*wanted, &refusal);
+    absl::Status changed =
+        ChangeDeviceMemory(*wanted, BudgetAsker::kFollow, &refusal);
     if (absl::IsResourceExhausted(changed)) {
-      // It takes more than bounds say.
+      // The plan takes more than the bounds say.
       const int64_t enough = refusal.smallest_device_budget_bytes;
       follower_.Refused();
       if (enough <= *wanted || enough >= kUnlimitedBytes) {
@@ -179,8 +180,9 @@ absl::Status Trainer::FollowDevice() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, Refusal* refusal) {
-  replanner_.ForgetAll();  // what was asked was asked for another budget
+absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, BudgetAsker asker,
+                                         Refusal* refusal) {
+  replanner_.ForgetAll();  // earlier inquiries are for another budget
   // A device that cannot be resized says so here, before anything changes.
   CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
   const int64_t start_ns = device_->NowNs();
@@ -216,6 +218,14 @@ absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, Refusal* refusal) {
     CASTOR_RETURN_IF_ERROR(failure_);
   }
   TellPause(WorkKind::kResizing, start_ns);
+  if (observer_ != nullptr &&
+      memory.device_bytes != admission_.device_arena_bytes) {
+    observer_->OnBudget({.time_ns = device_->NowNs(),
+                         .step = state_.step,
+                         .from_bytes = memory.device_bytes,
+                         .to_bytes = admission_.device_arena_bytes,
+                         .asker = asker});
+  }
   return absl::OkStatus();
 }
 
@@ -237,8 +247,7 @@ absl::Status Trainer::PlanFor(int64_t bytes, Program& training,
     return refuse(step->refusal);
   }
   if (training.steps < memory.warmup_steps) {
-    CASTOR_RETURN_IF_ERROR(PlanProgram(
-        training, WarmUpPolicy(memory.policy, planner_.Request(training))));
+    CASTOR_RETURN_IF_ERROR(PlanWarmUp(training));
   } else {
     CASTOR_RETURN_IF_ERROR(planner_.PlanSettled(training, refusal));
     training.settled = true;

@@ -1,4 +1,4 @@
-// What a trainer does before the first step: admission, and opening the device.
+// A trainer's work before the first step: admission, and opening the device.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -33,6 +33,7 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
     parameters.push_back({.name = parameter.name,
                           .elements = parameter.elements(),
                           .trainable = parameter.trainable,
+                          .margins = MarginsOf(parameter.shape.dims()),
                           .id = id});
   }
   if (parameters.size() != engine.parameters().size()) {
@@ -118,7 +119,7 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
   gpu_margin_mem_ratio_ = memory.gpu_margin_mem_ratio;
   if (memory.follows_device) {
-    // Where the device has not as much it says so.
+    // A device that has less memory says so.
     memory.device_bytes =
         std::max(memory.device_bytes, memory.device_floor_bytes);
   }
@@ -170,7 +171,7 @@ RunBudgets Trainer::FindBudgets(const Program& training) const {
   RunBudgets budgets =
       FindRunBudgets(options_.memory.policy->admission, run_request);
   if (!planner_.ChoosesBlocks(training.trace)) return budgets;
-  // Everything is more where the activations of all blocks are among it.
+  // All bytes are more where they include the activations of all blocks.
   const StepTrace all =
       WithKeptBlocks(training.trace, AllBlocks(training.trace));
   RunRequest run = run_request(kEverythingOnDevice);
@@ -197,14 +198,14 @@ AdmissionReport Trainer::ReportOf(const RunBudgets& budgets) {
   }
   most_device_bytes_ = budgets.unlimited();
   if (memory.follows_device) {
-    // What nobody needs is the others'.
+    // Bytes that the run does not need are left to others.
     memory.device_bytes = std::min(memory.device_bytes, most_device_bytes_);
   }
   report.device_arena_bytes = memory.device_bytes;
   return report;
 }
 
-// Whether training and evaluation fit, before there is a device.
+// Checks that training and evaluation fit, before there is a device.
 absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
   planner_.Begin({.memory = &memory,
@@ -275,8 +276,8 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   }
   const auto why =
       MachineRefusal(memory, planner_.machine_bytes(), &admission_);
-  // What is only planned may be for a larger machine than this one, unless it
-  // is said what that machine has.
+  // A run that is only planned may be for a larger machine than this one,
+  // unless that machine's memory is given.
   if (why.has_value() &&
       (!options_.admit_only || memory.machine_share_bytes > 0)) {
     refuse(run.training, *why);
@@ -314,8 +315,8 @@ void Trainer::Bound(const Program& training, const PlanRequest& request) {
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
   const ShardStaging& staging = planner_.staging();
-  // What crosses the bus: homes first, then the slots that payloads with
-  // gradients go through, and the first choice's activations.
+  // The pinned bytes, which cross the bus: homes first, then the slots that
+  // payloads with gradients go through, and the first choice's activations.
   const int64_t pinned = HomeBytes(layout_) +
                          staging.slots * RoundUp(staging.slot_bytes, 4096) +
                          RoundUp(activation_home_bytes_, 4096);
@@ -348,10 +349,9 @@ absl::Status Trainer::OpenDevice() {
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
   // A run that trains nothing has no warm-up, so its first plan is its last.
-  CASTOR_RETURN_IF_ERROR(PlanProgram(
-      *training, options_.shape.training
-                     ? WarmUpPolicy(memory.policy, planner_.Request(*training))
-                     : memory.policy));
+  CASTOR_RETURN_IF_ERROR(options_.shape.training
+                             ? PlanWarmUp(*training)
+                             : planner_.PlanProgram(*training, memory.policy));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
   optimizer.seed = engine_->seed();
@@ -372,8 +372,8 @@ absl::Status Trainer::OpenDevice() {
   return cache_->Hold(*engine_);
 }
 
-// Before anything else happens, ranks that were started with different models
-// or settings are told.
+// Tells ranks, before anything else happens, if they were started with
+// different models or settings.
 absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const absl::Status joined = managed_.Join(
       options_.ranks, absl::StrCat("start of ", training.signature),

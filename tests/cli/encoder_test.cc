@@ -58,7 +58,7 @@ class EncoderTest : public CliTest {
           {"vocab", vocabulary}}}};
     std::filesystem::create_directory(Path("words"));
     WriteFile(Path("words/tokenizer.json"), tokenizer.dump());
-    // Whether the second text says that it is good.
+    // The label says whether the second text contains "good".
     std::string lines;
     const char* const words[] = {"the", "light", "day", "said", "king", "unto"};
     for (int i = 0; i < 40; ++i) {
@@ -253,7 +253,7 @@ TEST_F(EncoderTest, PreTrainsOnWordsAndNextSentences) {
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   const Json hf = Json::parse(ReadFile(Path("exported/config.json")));
   EXPECT_EQ(hf["architectures"][0], "BertForPreTraining");
-  // What it has learned serves another head, but for what that has of its own.
+  // The learned parameters serve another head, except for that head's own.
   Json from = Config();
   from["model"] = {{"pretrained", "exported"},
                    {"head", "sequence_classification"}};
@@ -263,6 +263,83 @@ TEST_F(EncoderTest, PreTrainsOnWordsAndNextSentences) {
   EXPECT_EQ(anew.exit_code, 0) << anew.err;
   EXPECT_THAT(anew.out, HasSubstr("classifier.weight"));
   EXPECT_THAT(anew.out, Not(HasSubstr("pooler")));
+}
+
+TEST_F(EncoderTest, LearnsSpansOfTexts) {
+  Json config = Config();
+  config["model"]["head"] = "question_answering";
+  // The word behind another one; the longer texts have several windows.
+  const char* const words[] = {"the", "light", "day", "said", "king", "unto"};
+  std::string lines;
+  for (int i = 0; i < 30; ++i) {
+    std::string context;
+    int start = 0;
+    std::string asked, answer;
+    for (int w = 0; w < 5 + i; ++w) {
+      const std::string word = words[(i * 7 + w * w) % 6];
+      if (w == i / 2) asked = word;
+      if (w == i / 2 + 1) {
+        start = static_cast<int>(context.size());
+        answer = word;
+      }
+      absl::StrAppend(&context, word, " ");
+    }
+    absl::StrAppend(
+        &lines,
+        Json{{"id", i},
+             {"question", asked},
+             {"context", context},
+             {"answers", {{"text", {answer}}, {"answer_start", {start}}}}}
+            .dump(),
+        "\n");
+  }
+  WriteFile(Path("squad.jsonl"), lines);
+  config["data"]["train"] = "squad.jsonl";
+  config["data"]["doc_stride"] = 8;
+  config["checkpoint"] = {{"dir", "out"}};
+  const ProcessResult first = Train(config, {"--set", "steps=3"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out,
+              AllOf(HasSubstr("[[[CLS]]] "), HasSubstr("  span from 0 to 0"),
+                    HasSubstr(" (start "), HasSubstr(", end "),
+                    HasSubstr("not used: \"id\"")));
+  Json other = config;
+  other["checkpoint"] = false;
+  const Json alone = Summary(other);
+  const Json& terms = alone["loss_terms"];
+  for (size_t i = 0; i < alone["losses"].size(); ++i) {
+    EXPECT_EQ(terms["start"][i].get<double>() + terms["end"][i].get<double>(),
+              alone["losses"][i].get<double>());
+  }
+  EXPECT_EQ(alone["evaluations"][0]["accuracies"].size(), 2u);
+  // Its bits depend on neither ranks, the budget nor an interruption.
+  other["gradient_accumulation_steps"] = 1;
+  other["memory"]["placement_policy"] = "cpu";
+  EXPECT_EQ(Summary(2, other)["parameters_sha256"], alone["parameters_sha256"]);
+  EXPECT_EQ(Summary(config, {"--resume", "latest"})["parameters_sha256"],
+            alone["parameters_sha256"]);
+  // Several windows share a row: another order of the same sums.
+  other["data"]["packing"] = "rows";
+  other["data"]["sequence_length"] = 24;
+  const ProcessResult rows = Train(other);
+  EXPECT_EQ(rows.exit_code, 0) << rows.err;
+
+  const ProcessResult exported = Castor({"export", "out", "exported"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  const Json hf = Json::parse(ReadFile(Path("exported/config.json")));
+  EXPECT_EQ(hf["architectures"][0], "BertForQuestionAnswering");
+  Json from = config;
+  from["model"] = {{"pretrained", "exported"}};
+  from["data"].erase("tokenizer");
+  WriteConfig(from);
+  const ProcessResult evaluated = Castor({"evaluate", "run.json"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("; accuracy of end "));
+  // Windows have no meaning for other heads.
+  from["model"]["head"] = "masked_lm";
+  const ProcessResult refused = Train(from);
+  ExpectUserError(refused);
+  EXPECT_THAT(refused.err, HasSubstr("data.doc_stride: has a meaning only"));
 }
 
 TEST_F(EncoderTest, SaysWhatIsWrongWithALine) {

@@ -1,5 +1,5 @@
-// `castor plan --search`, and what `castor plan` advises: each claim is held
-// against a plan of what it is about.
+// `castor plan --search`, and what `castor plan` advises: each claim is
+// compared with a plan of its subject.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,15 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/plan/planned_run.h"
 #include "cli/plan/search/candidates.h"
 #include "cli/plan/search/search.h"
 #include "nlohmann/json.hpp"
+#include "run/optim/formats.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
 namespace {
 
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -79,11 +83,65 @@ class PlanSearch : public CliTest {
 
 constexpr char kMemory[] = "memory.device_memory=1700KiB";
 
-TEST_F(PlanSearch, FindsTheFastestOfAllThatArePlanned) {
-  const auto candidates =
-      cli::CandidatesOf(Arguments({"train_batch_size=4", kMemory}));
+TEST_F(PlanSearch, GoesOverTheFormatsThatAreNotGiven) {
+  const std::string moments = "optimizer.state_format.moments=";
+  const std::string master = "optimizer.state_format.master=";
+  const auto formats = [&](std::vector<std::string> given) {
+    given.insert(given.end(),
+                 {"train_batch_size=1", "train_micro_batch_size_per_gpu=1"});
+    const auto candidates = cli::CandidatesOf(Arguments(given));
+    EXPECT_TRUE(candidates.ok()) << candidates.status();
+    std::vector<std::string> names;
+    for (const cli::CandidateRow& row : candidates->rows) {
+      names.push_back(absl::StrCat(MasterFormatName(row.formats.master), " ",
+                                   MomentFormatName(row.formats.moments)));
+      EXPECT_EQ(row.other_results, names.size() > 1);
+    }
+    return names;
+  };
+  EXPECT_THAT(formats({}), ElementsAre("fp32 fp32", "fp32 bf16", "fp32 int8",
+                                       "split int8", "bf16 int8"));
+  EXPECT_THAT(formats({master + "fp32"}),
+              ElementsAre("fp32 fp32", "fp32 bf16", "fp32 int8"));
+  EXPECT_THAT(formats({moments + "int8"}),
+              ElementsAre("fp32 int8", "split int8", "bf16 int8"));
+  EXPECT_THAT(formats({master + "split", moments + "int8"}),
+              ElementsAre("split int8"));
+  EXPECT_THAT(formats({"bf16.enabled=false"}),
+              ElementsAre("fp32 fp32", "fp32 bf16", "fp32 int8"));
+}
+
+// Whatever is cut, the table has a row with the results that were asked for.
+TEST_F(PlanSearch, KeepsTheResultsThatWereAskedFor) {
+  const auto candidates = cli::CandidatesOf(
+      Arguments({"train_batch_size=64", "train_micro_batch_size_per_gpu=1",
+                 "memory.activation_checkpointing=none",
+                 "memory.placement_policy=cpu", "memory.chunk_size=65536"}));
   ASSERT_TRUE(candidates.ok()) << candidates.status();
-  ASSERT_EQ(candidates->rows.size(), 3u * 3u);  // micro batches, moments
+  ASSERT_EQ(candidates->rows.size(), 5u);
+  const auto found = cli::SearchCandidates(*candidates, [](const auto&) {});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_GT(found->cut, 0);
+  ASSERT_GT(found->rows.size(), 1u);
+  EXPECT_TRUE(std::any_of(
+      found->rows.begin(), found->rows.end(),
+      [](const cli::FoundRow& row) { return !row.row.other_results; }));
+}
+
+// The formats of a search of which one is given: moments, then masters.
+class PlanSearchOf : public PlanSearch,
+                     public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Formats, PlanSearchOf,
+                         ::testing::Values("optimizer.state_format.master=fp32",
+                                           "optimizer.state_format."
+                                           "moments=int8"));
+
+TEST_P(PlanSearchOf, FindsTheFastestOfAllThatArePlanned) {
+  const auto candidates =
+      cli::CandidatesOf(Arguments({"train_batch_size=4", kMemory, GetParam()}));
+  ASSERT_TRUE(candidates.ok()) << candidates.status();
+  ASSERT_EQ(candidates->rows.size(), 3u * 3u);  // micro batches, formats
   const auto found = cli::SearchCandidates(*candidates, [](const auto&) {});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->cut, 0);
@@ -144,7 +202,8 @@ TEST_F(PlanSearch, FindsTheFastestOfAllThatArePlanned) {
     EXPECT_LE(steps[i], rows[i] / (1 - cli::kLeastGain) + 1e-12) << i;
   }
   for (const cli::FoundRow& row : found->rows) {
-    EXPECT_EQ(row.row.other_results, row.row.moments != MomentFormat::kFloat32);
+    EXPECT_EQ(row.row.other_results,
+              row.row.formats != candidates->rows.front().formats);
     // By its definition.
     bool beaten = false;
     for (const cli::FoundRow& other : found->rows) {
@@ -221,6 +280,7 @@ TEST_F(PlanSearch, ComparesCardsRanksAndPrices) {
     kinds.insert(gpu + std::to_string(ranks));
     EXPECT_EQ(row["gradient_accumulation_steps"].get<int64_t>() * ranks, 2);
     EXPECT_EQ(row["moments"], "fp32");
+    EXPECT_EQ(row["master"], "fp32");
     EXPECT_FALSE(row["other_results"].get<bool>());
     EXPECT_GE(row["predicted_step_seconds"].get<double>(), last);
     last = row["predicted_step_seconds"];
@@ -243,8 +303,9 @@ TEST_F(PlanSearch, PrintsATable) {
               HasSubstr("steps of train_batch_size 2 (--set) samples of "
                         "data.sequence_length 64 (the default) tokens"));
   EXPECT_THAT(search.out, HasSubstr(" candidates: "));
-  EXPECT_THAT(search.out, HasSubstr("\n  1"));
-  EXPECT_THAT(search.out, HasSubstr("\n  2"));
+  EXPECT_THAT(search.out, ContainsRegex("\n +1[= ][* ] .* bf16\n"));
+  EXPECT_THAT(search.out, ContainsRegex("\n +2[= ][* ] .* split\n"));
+  EXPECT_THAT(search.out, HasSubstr("  moments  masters\n"));
   EXPECT_THAT(search.out, HasSubstr("with less device memory:"));
   EXPECT_THAT(search.out, HasSubstr("\nwhat binds: "));
   EXPECT_THAT(search.out, HasSubstr(" --set train_micro_batch_size_per_gpu="));
@@ -284,7 +345,7 @@ TEST_F(PlanSearch, SaysWhatWouldFitWhereNothingDoes) {
 
 class PlanAdvice : public PlanSearch {
  protected:
-  // What a plan says with the change's flags: the later setting counts.
+  // Returns a plan's figures with the change's flags: the later setting counts.
   Json With(std::vector<std::string> args, const Json& change,
             int exit_code = 0) const {
     for (const Json& flag : change["flags"]) args.push_back(flag);

@@ -42,6 +42,18 @@ class Resized : public CliTest, public ::testing::WithParamInterface<int> {
     return result;
   }
 
+  // The trace has three changes of the budget by each rank, asked for by this.
+  void ExpectThreeInTrace(const std::string& asker) const {
+    const std::string record = "\"asked_by\":\"" + asker + "\"";
+    const std::string trace = ReadFile(Path("run.trace"));
+    int found = 0;
+    for (size_t at = trace.find(record); at != std::string::npos;
+         at = trace.find(record, at + 1)) {
+      ++found;
+    }
+    EXPECT_EQ(found, 3 * std::max(1, GetParam()));
+  }
+
   const TemporaryDirectory elsewhere_;
   // A socket's path has to be short.
   const int short_paths_ = setenv("TEST_TMPDIR", "/tmp", /*overwrite=*/1);
@@ -55,7 +67,8 @@ TEST_P(Resized, ARunGoesOnToTheSameBits) {
   config["steps"] = 100000;
   config["memory"] = {{"device_memory", "4MiB"}};
   WriteConfig(config);
-  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+  CastorProcess process({"train", "run.json", "--summary", "summary.json",
+                         "--trace", "run.trace"},
                         directory(), ranks);
   ASSERT_TRUE(process.WaitForOutput("\nstep 3/")) << process.Wait().err;
   // Any rank will do.
@@ -86,6 +99,7 @@ TEST_P(Resized, ARunGoesOnToTheSameBits) {
               HasSubstr("no castor train of this user listens as process"));
   const Json summary = Json::parse(ReadFile(Path("summary.json")));
   EXPECT_EQ(summary["resizes"], 3);
+  ExpectThreeInTrace("castor resize");
   EXPECT_EQ(summary["device_budget_bytes"], 8 << 20);
 
   std::filesystem::remove_all(Path("out"));
@@ -125,7 +139,8 @@ TEST_P(Resized, ARunFollowsWhatOthersLeaveToTheSameBits) {
   // The ranks' cards are folders; that of the last one is crowded.
   const std::string another =
       Path("card/" + std::to_string(ranks == 0 ? 0 : ranks - 1) + "/another");
-  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+  CastorProcess process({"train", "run.json", "--summary", "summary.json",
+                         "--trace", "run.trace"},
                         directory(), ranks);
   ASSERT_TRUE(process.WaitForOutput("\nstep 3/")) << process.Wait().err;
   const auto take = [&](int64_t bytes) {
@@ -152,6 +167,7 @@ TEST_P(Resized, ARunFollowsWhatOthersLeaveToTheSameBits) {
   Interrupt(process, pid);
   const Json summary = Json::parse(ReadFile(Path("summary.json")));
   EXPECT_EQ(summary["resizes"], 3);
+  ExpectThreeInTrace("follow");
   EXPECT_FALSE(std::filesystem::exists(Path("card/0/another")));
   EXPECT_TRUE(std::filesystem::is_empty(Path("card/0")));
 

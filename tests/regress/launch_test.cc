@@ -45,7 +45,8 @@ class LaunchRegress : public CliTest {
 
   // Two ranks that are started with torchrun's variables; each with one more
   // assignment of a shell's. Gives "0: CODE\n1: CODE\n" as standard output.
-  ProcessResult StartTwo(const std::string& zero, const std::string& one) const {
+  ProcessResult StartTwo(const std::string& zero,
+                         const std::string& one) const {
     const int port = LocalAddress(ListenAt(Loopback(), 1)->fd()).port();
     return RunCastor(
         {"train", "run.json"}, directory(), 0,
@@ -68,9 +69,8 @@ TEST_F(LaunchRegress, MachinesThatCannotBeReachedAreNamedInOneLine) {
   const std::string shell = RemoteShell(
       "echo \"ssh: connect to host $1 port 22: Connection refused\" >&2\n"
       "exit 255\n");
-  const ProcessResult result =
-      LaunchOn("node7.invalid slots=4\nlocalhost\nnode9.invalid slots=4\n",
-               shell);
+  const ProcessResult result = LaunchOn(
+      "node7.invalid slots=4\nlocalhost\nnode9.invalid slots=4\n", shell);
   ExpectUserError(result);
   EXPECT_THAT(
       result.err,

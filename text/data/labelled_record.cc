@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "runtime/data/data_set.h"
 #include "runtime/data/sequence_label.h"
+#include "text/data/answer_windows.h"
 #include "text/data/json_record.h"
 
 namespace castor {
@@ -20,13 +23,16 @@ namespace {
 
 // Another number where a record means something else than it did, so that what
 // was kept of records before is not taken for it.
-constexpr uint64_t kLabelledRules = 1;
+constexpr uint64_t kLabelledRules = 2;
 
 constexpr absl::string_view kText = "text", kPair = "text_pair",
                             kIds = "input_ids", kTypes = "token_type_ids",
                             kMask = "attention_mask", kLabel = "label",
                             kLabels = "labels",
-                            kNextSentence = "next_sentence_label";
+                            kNextSentence = "next_sentence_label",
+                            kQuestion = "question", kContext = "context",
+                            kAnswers = "answers", kStart = "start_positions",
+                            kEnd = "end_positions";
 
 constexpr JsonLimits kLimits = {.max_depth = 8, .max_values = 2'000'000};
 
@@ -55,7 +61,8 @@ class Record {
 
   absl::Status Read(absl::string_view line) {
     CASTOR_RETURN_IF_ERROR(record_.Parse(
-        line, kLimits, LabelledKeys(rules_.sequence_labels), &out_.unused));
+        line, kLimits, LabelledKeys(rules_.task, rules_.sequence_labels),
+        &out_.unused));
     const bool has_ids = Find(kIds) != nullptr;
     if (has_ids == (rules_.encoding != nullptr)) {
       return absl::InvalidArgumentError(
@@ -64,8 +71,10 @@ class Record {
                                : ": is missing, but the first record has it",
                        ": all records of a file have the one or the other"));
     }
+    if (rules_.task == ModelTask::kSpan) return ReadSpan(has_ids);
     CASTOR_RETURN_IF_ERROR(has_ids ? ReadIds() : ReadTexts());
     CASTOR_RETURN_IF_ERROR(ReadLabels());
+    Cut();
     CASTOR_RETURN_IF_ERROR(Encode());
     return rules_.sequence_labels > 0 ? AddNextSentence() : absl::OkStatus();
   }
@@ -81,21 +90,32 @@ class Record {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(known), ": ", what));
   }
 
-  absl::StatusOr<std::vector<int32_t>> Tokens(absl::string_view known) const {
+  absl::StatusOr<std::string> Text(absl::string_view known) const {
     const OrderedJson* const value = Find(known);
     if (value == nullptr) return Wrong(known, "is missing");
-    if (!value->is_string()) {
-      return Wrong(known, absl::StrCat("expected a string, found a value of "
-                                       "type ",
-                                       value->type_name()));
-    }
+    if (value->is_string()) return value->get<std::string>();
+    return Wrong(known, absl::StrCat("expected a string, found a value of "
+                                     "type ",
+                                     value->type_name()));
+  }
+  absl::StatusOr<std::vector<int32_t>> Tokens(absl::string_view known) const {
+    CASTOR_ASSIGN_OR_RETURN(const std::string text, Text(known));
+    return TokensOf(text);
+  }
+  absl::StatusOr<std::vector<int32_t>> TokensOf(absl::string_view text) const {
     std::vector<int32_t> ids;
-    CASTOR_RETURN_IF_ERROR(
-        rules_.encoding->encode(value->get<std::string>(), &ids));
+    CASTOR_RETURN_IF_ERROR(rules_.encoding->encode(text, &ids));
     return ids;
   }
+  absl::Status CheckHasPairs(absl::string_view known) const {
+    if (!rules_.encoding->pair.empty()) return absl::OkStatus();
+    return Wrong(known, absl::StrCat(rules_.encoding->name,
+                                     " does not say how it joins two texts "
+                                     "(\"pair\" of its post_processor)"));
+  }
 
-  // What is left of the sequence beside `added` tokens that are put around it.
+  // Returns the room in the sequence beside `added` tokens that are put around
+  // the text.
   absl::StatusOr<size_t> Room(size_t added) const {
     const auto most = static_cast<size_t>(rules_.most_tokens);
     if (added < most) return most - added;
@@ -122,28 +142,118 @@ class Record {
       Append(encoding.after, 0, /*is_text=*/false);
       return absl::OkStatus();
     }
-    if (encoding.pair.empty()) {
-      return Wrong(kPair, absl::StrCat(encoding.name,
-                                       " does not say how it joins two texts "
-                                       "(\"pair\" of its post_processor)"));
-    }
+    CASTOR_RETURN_IF_ERROR(CheckHasPairs(kPair));
     CASTOR_ASSIGN_OR_RETURN(std::vector<int32_t> second, Tokens(kPair));
     CASTOR_ASSIGN_OR_RETURN(const size_t room, Room(encoding.pair.size() - 2));
     const auto [of_first, of_second] =
         LongestFirst(first.size(), second.size(), room);
     first.resize(of_first);
     second.resize(of_second);
-    for (const PairPiece& piece : encoding.pair) {
+    AppendPair(first, second);
+    return absl::OkStatus();
+  }
+
+  // Returns the place of the second text's first token.
+  size_t AppendPair(const std::vector<int32_t>& first,
+                    const std::vector<int32_t>& second) {
+    size_t place = 0;
+    for (const PairPiece& piece : rules_.encoding->pair) {
       if (piece.token == PairPiece::kFirst) {
         Append(first, piece.segment, /*is_text=*/true);
       } else if (piece.token == PairPiece::kSecond) {
+        place = out_.ids.size();
         Append(second, piece.segment, /*is_text=*/true);
       } else {
         Append({piece.token}, piece.segment, /*is_text=*/false);
       }
     }
+    return place;
+  }
+
+  // --- Spans.
+
+  absl::Status ReadSpan(bool has_ids) {
+    if (!has_ids) {
+      CASTOR_RETURN_IF_ERROR(ReadWindows());
+      return Encode();
+    }
+    CASTOR_RETURN_IF_ERROR(ReadIds());
+    TwoTargets span;
+    CASTOR_ASSIGN_OR_RETURN(span.word, Position(kStart));
+    CASTOR_ASSIGN_OR_RETURN(span.sequence, Position(kEnd));
+    Cut();
+    const auto count = static_cast<int32_t>(out_.ids.size());
+    if (span.word >= count) span.word = kNoTarget;
+    if (span.sequence >= count) span.sequence = kNoTarget;
+    out_.labels[0] = JoinTargets(span, rules_.labels);
+    return Encode();
+  }
+
+  absl::StatusOr<int32_t> Position(absl::string_view known) const {
+    const OrderedJson* const value = Find(known);
+    if (value == nullptr) return Wrong(known, "is missing");
+    return Integer(known, *value, 0, std::numeric_limits<int32_t>::max());
+  }
+
+  absl::Status ReadWindows() {
+    const TextEncoding& encoding = *rules_.encoding;
+    CASTOR_RETURN_IF_ERROR(CheckHasPairs(kContext));
+    CASTOR_ASSIGN_OR_RETURN(const std::string asked, Text(kQuestion));
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> question,
+                            TokensOf(absl::StripLeadingAsciiWhitespace(asked)));
+    CASTOR_ASSIGN_OR_RETURN(const std::string context, Text(kContext));
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                            TokensOf(context));
+    CASTOR_ASSIGN_OR_RETURN(size_t room, Room(encoding.pair.size() - 2));
+    if (question.size() >= room) {
+      return Wrong(kQuestion,
+                   absl::StrCat("its ", question.size(),
+                                " tokens leave no room for the context in "
+                                "data.sequence_length (",
+                                rules_.most_tokens, ")"));
+    }
+    room -= question.size();
+    CASTOR_ASSIGN_OR_RETURN(const std::optional<TextRange> answer,
+                            AnswerIn(context, tokens));
+    for (const TextRange& window :
+         WindowsOf(static_cast<int64_t>(tokens.size()),
+                   static_cast<int64_t>(room), rules_.doc_stride)) {
+      const size_t begin = out_.ids.size();
+      const auto at = static_cast<int64_t>(
+          AppendPair(question, {tokens.begin() + window.begin,
+                                tokens.begin() + window.end}) -
+          begin);
+      TwoTargets span = {.word = 0, .sequence = 0};
+      if (answer.has_value() && answer->begin >= window.begin &&
+          answer->end <= window.end) {
+        const int64_t first = at + answer->begin - window.begin;
+        const int64_t last = at + answer->end - 1 - window.begin;
+        span = {.word = static_cast<int32_t>(first),
+                .sequence = static_cast<int32_t>(last)};
+      }
+      out_.starts.push_back(static_cast<int64_t>(begin));
+      out_.labels.resize(out_.ids.size(), kNoTarget);
+      out_.labels[begin] = JoinTargets(span, rules_.labels);
+    }
     return absl::OkStatus();
   }
+
+  // The tokens of the context that are its answer; absent: it has none.
+  absl::StatusOr<std::optional<TextRange>> AnswerIn(
+      absl::string_view context, const std::vector<int32_t>& tokens) const {
+    const OrderedJson* const answers = Find(kAnswers);
+    if (answers == nullptr) return Wrong(kAnswers, "is missing");
+    absl::StatusOr<std::optional<TextRange>> bytes =
+        FindAnswer(*answers, context);
+    if (!bytes.ok()) return Wrong(kAnswers, bytes.status().message());
+    if (!bytes->has_value() || tokens.empty()) return std::nullopt;
+    CASTOR_ASSIGN_OR_RETURN(
+        const TextRange range,
+        TokensOfAnswer(*rules_.encoding, context, tokens, **bytes));
+    return range;
+  }
+
+  // --- Tokens and labels.
 
   void Append(const std::vector<int32_t>& ids, int32_t segment, bool is_text) {
     out_.ids.insert(out_.ids.end(), ids.begin(), ids.end());
@@ -153,7 +263,7 @@ class Record {
       out_.labels.push_back(is_text ? id : kNoTarget);
     }
   }
-  // Whether the words to mask are chosen later.
+  // Returns true if the words to mask are chosen later.
   bool masks() const {
     return rules_.task == ModelTask::kMaskedTokens &&
            rules_.encoding != nullptr;
@@ -182,7 +292,7 @@ class Record {
                                        "type ",
                                        value.type_name()));
     }
-    // What only an unsigned number holds is above every bound.
+    // A number that only an unsigned integer holds is above every bound.
     const bool huge = value.is_number_unsigned() &&
                       value.get<uint64_t>() > static_cast<uint64_t>(end);
     const int64_t number = huge ? end : value.get<int64_t>();
@@ -200,6 +310,7 @@ class Record {
     if (known == kTypes) return "model.type_vocab_size";
     if (known == kMask) return "the number of values";
     if (known == kNextSentence) return "the number of these labels";
+    if (known == kStart || known == kEnd) return "a position's bound";
     return rules_.task == ModelTask::kMaskedTokens ? "model.vocab_size"
                                                    : "model.num_labels";
   }
@@ -219,7 +330,8 @@ class Record {
       CASTOR_RETURN_IF_ERROR(CheckLength(kTypes, segments_.size()));
     }
     // The labels of tokens are as many as these.
-    if (Find(kLabels) != nullptr && Find(kLabels)->is_array()) {
+    if (rules_.task != ModelTask::kSpan && Find(kLabels) != nullptr &&
+        Find(kLabels)->is_array()) {
       CASTOR_ASSIGN_OR_RETURN(out_.labels,
                               Integers(kLabels, -1, rules_.labels));
       CASTOR_RETURN_IF_ERROR(CheckLength(kLabels, out_.labels.size()));
@@ -300,14 +412,18 @@ class Record {
     return absl::OkStatus();
   }
 
-  // Cuts all to the same length and joins tokens and segments.
-  absl::Status Encode() {
+  // Cuts all to the same length.
+  void Cut() {
     const size_t length =
         std::min(out_.ids.size(), static_cast<size_t>(rules_.most_tokens));
     out_.ids.resize(length);
     out_.labels.resize(length, kNoTarget);
-    for (size_t i = 0; i < length; ++i) {
-      // What a tokenizer gives is not known to be the model's.
+  }
+
+  // Joins tokens and segments.
+  absl::Status Encode() {
+    for (size_t i = 0; i < out_.ids.size(); ++i) {
+      // A tokenizer's tokens may be outside the model's vocabulary.
       const int64_t token = out_.ids[i], segment = segments_[i];
       if (token >= rules_.vocabulary || segment >= rules_.segments) {
         const bool is_token = token >= rules_.vocabulary;
@@ -332,7 +448,11 @@ class Record {
 
 }  // namespace
 
-std::vector<absl::string_view> LabelledKeys(int64_t sequence_labels) {
+std::vector<absl::string_view> LabelledKeys(ModelTask task,
+                                            int64_t sequence_labels) {
+  if (task == ModelTask::kSpan) {
+    return {kQuestion, kContext, kAnswers, kIds, kTypes, kMask, kStart, kEnd};
+  }
   std::vector<absl::string_view> keys = {kText, kPair,  kIds,   kTypes,
                                          kMask, kLabel, kLabels};
   if (sequence_labels > 0) keys.push_back(kNextSentence);
@@ -346,6 +466,7 @@ uint64_t KeyOf(const LabelledRules& rules) {
   if (rules.sequence_labels > 0) {
     absl::StrAppend(&all, " next ", rules.sequence_labels);
   }
+  if (rules.doc_stride > 0) absl::StrAppend(&all, " by ", rules.doc_stride);
   if (rules.encoding != nullptr) {
     for (const PairPiece& piece : rules.encoding->pair) {
       absl::StrAppend(&all, " ", piece.token, " ", piece.segment);

@@ -13,8 +13,8 @@
 namespace castor {
 
 absl::Status CheckLabelledSource(const std::string& path,
-                                 const DataConfig& data, int64_t vocabulary,
-                                 int64_t segments, int64_t sequence_labels) {
+                                 const DataConfig& data,
+                                 const LabelledRules& rules) {
   const SourceContent content = ContentByName(path);
   if (content == SourceContent::kText || content == SourceContent::kTokens) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -38,19 +38,31 @@ absl::Status CheckLabelledSource(const std::string& path,
     return absl::InvalidArgumentError(
         "data.loss_on: labels say what is learned; leave it out");
   }
-  if (vocabulary > std::numeric_limits<int32_t>::max() / segments) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.vocab_size (", vocabulary, ") times model.type_vocab_size (",
-        segments, ") is more than can be numbered with 31 bits"));
+  if (rules.vocabulary > std::numeric_limits<int32_t>::max() / rules.segments) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.vocab_size (", rules.vocabulary,
+                     ") times model.type_vocab_size (", rules.segments,
+                     ") is more than can be numbered with 31 bits"));
   }
-  if (GreatestTarget(vocabulary, sequence_labels) >
+  // The positions of a model for spans are few enough.
+  if (GreatestTarget(rules.labels, rules.sequence_labels) >
       std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model.vocab_size (", vocabulary,
+        absl::StrCat("model.vocab_size (", rules.labels,
                      ") is more than can be numbered with "
                      "31 bits together with labels of sequences"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDocStride(const DataConfig& data, ModelTask task) {
+  if (!data.doc_stride.has_value() || task == ModelTask::kSpan) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "data.doc_stride: has a meaning only for model.head "
+      "\"question_answering\", which reads long texts in windows: leave it "
+      "out");
 }
 
 absl::Status WordMasks::AddFile(const std::string& path,

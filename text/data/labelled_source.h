@@ -1,5 +1,5 @@
-// What a file of labelled records (labelled_record.h) must be, and how the
-// words of its texts are masked.
+// Checks of a file of labelled records (labelled_record.h), and the masks of
+// the words of its texts.
 #ifndef CASTOR_TEXT_DATA_LABELLED_SOURCE_H_
 #define CASTOR_TEXT_DATA_LABELLED_SOURCE_H_
 
@@ -12,25 +12,31 @@
 #include "run/config/data_config.h"
 #include "runtime/data/data_set.h"
 #include "runtime/data/masked_data.h"
+#include "text/data/labelled_record.h"
 #include "text/data/text_encoding.h"
 
 namespace castor {
 
-// InvalidArgument: the file at `path` has no records, by its name; keys of
-// `data` that have no meaning for labelled ones; a model of more tokens times
-// segments, or times labels of sequences, than 31 bits can number.
+// Checks a source. InvalidArgument: the file at `path` has no records, judging
+// by its name; `data` has keys that have no meaning for labelled ones; or the
+// model has more tokens times segments, or times labels of sequences, than 31
+// bits can number.
 absl::Status CheckLabelledSource(const std::string& path,
-                                 const DataConfig& data, int64_t vocabulary,
-                                 int64_t segments, int64_t sequence_labels);
+                                 const DataConfig& data,
+                                 const LabelledRules& rules);
+
+// Checks data.doc_stride. InvalidArgument: it is given for a model of another
+// task than spans, for whatever file.
+absl::Status CheckDocStride(const DataConfig& data, ModelTask task);
 
 // How the words of a run's texts are masked.
 class WordMasks {
  public:
-  // The file at `path` has texts that `encoding` makes tokens of; or, where
-  // that is null, words that are masked already. InvalidArgument: the encoding
-  // names no mask token, or none of the model's `vocabulary`; or other files
-  // have the other. With `sequence_labels` of the model targets have labels of
-  // sequences, too.
+  // Adds a file. The file at `path` has texts that `encoding` makes tokens of;
+  // or, where that is null, words that are masked already. InvalidArgument: the
+  // encoding names no mask token, or none of the model's `vocabulary`; or
+  // earlier files were of the other kind. With `sequence_labels` of the model
+  // targets have labels of sequences, too.
   absl::Status AddFile(const std::string& path, const TextEncoding* encoding,
                        int64_t vocabulary, int64_t sequence_labels,
                        uint64_t seed);

@@ -39,7 +39,7 @@ constexpr size_t kMostFiles = 400;
 // Threads that tokenise beside training.
 constexpr int kMostStreamThreads = 4;
 
-// What one file has: a run of tokens, or samples.
+// The content of one file: a run of tokens, or samples.
 struct OpenFile {
   // Where it is streamed, there is nothing else.
   std::optional<StreamedFile> streamed = {};
@@ -49,7 +49,7 @@ struct OpenFile {
   DataFile samples = {};  // where there is no run
 };
 
-// Whether records of `format` are conversations.
+// Returns true if records of `format` are conversations.
 bool IsChat(RecordFormat format) {
   return format == RecordFormat::kMessages ||
          format == RecordFormat::kConversations;
@@ -64,7 +64,8 @@ OpenFile LookedFor() {
                       }}};
 }
 
-// What makes tokens of texts and records, for as long as they are read.
+// The encodings and rules that make tokens of texts and records; they live as
+// long as these are read.
 struct Encodings {
   std::optional<TextEncoding> text;
   std::optional<ChatEncoding> chat;
@@ -79,16 +80,16 @@ class DataOpener {
   absl::StatusOr<std::vector<WeightedFile>> Open(
       absl::string_view key, const std::vector<DataSource>& sources);
 
-  // The same, to be read beside training.
+  // Does the same for a source that is read beside training.
   absl::StatusOr<std::unique_ptr<StreamedSet>> OpenStream(
       absl::string_view key, const std::vector<DataSource>& sources);
 
-  // Whether a file to train on has records that are samples.
+  // Returns true if a file to train on has records that are samples.
   bool trains_on_samples() const { return trains_on_samples_; }
 
   const WordMasks& masks() const { return masks_; }
 
-  // Null: no text was read.
+  // Returns null if no text was read.
   TextOfTokens text_of() const {
     return encoding_.has_value() ? encoding_->decode : nullptr;
   }
@@ -119,7 +120,7 @@ class DataOpener {
   void TellOfEnds(absl::string_view key, RecordFormat format);
   absl::StatusOr<OpenFile> OpenRecords(absl::string_view key,
                                        const std::string& path);
-  // The same for a model that sees whole sequences.
+  // Does the same for a model that sees whole sequences.
   absl::StatusOr<OpenFile> OpenLabelled(absl::string_view key,
                                         const std::string& path);
   absl::StatusOr<OpenFile> OpenCached(
@@ -297,6 +298,7 @@ absl::StatusOr<OpenFile> DataOpener::OpenOne(absl::string_view key,
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path, "\" ends in none of ", kDataEndings));
   }
+  CASTOR_RETURN_IF_ERROR(CheckDocStride(data_, options_.task));
   if (options_.task != ModelTask::kNextToken) return OpenLabelled(key, path);
   const bool text = content == SourceContent::kText;
   if (!text && content != SourceContent::kTokens) return OpenRecords(key, path);
@@ -370,14 +372,24 @@ absl::StatusOr<OpenFile> DataOpener::OpenRecords(absl::string_view key,
 
 absl::StatusOr<OpenFile> DataOpener::OpenLabelled(absl::string_view key,
                                                   const std::string& path) {
-  CASTOR_RETURN_IF_ERROR(CheckLabelledSource(path, data_, options_.vocabulary,
-                                             options_.segments,
-                                             options_.sequence_labels));
+  LabelledRules rules = {
+      .task = options_.task,
+      .vocabulary = options_.vocabulary,
+      .labels = options_.labels,
+      .segments = options_.segments,
+      .sequence_labels = options_.sequence_labels,
+      .most_tokens = data_.sequence_length,
+      .doc_stride = options_.task == ModelTask::kSpan
+                        ? data_.doc_stride.value_or(kDefaultDocStride)
+                        : 0,
+      .keys = keys_};
+  CASTOR_RETURN_IF_ERROR(CheckLabelledSource(path, data_, rules));
   CASTOR_RETURN_IF_ERROR(CheckPacking(path, Packing::kNone));
-  CASTOR_ASSIGN_OR_RETURN(const FoundRecords found,
-                          FindRecords(path, keys_, data_.format,
-                                      /*tells_documents_apart=*/false,
-                                      LabelledKeys(options_.sequence_labels)));
+  CASTOR_ASSIGN_OR_RETURN(
+      const FoundRecords found,
+      FindRecords(path, keys_, data_.format,
+                  /*tells_documents_apart=*/false,
+                  LabelledKeys(options_.task, options_.sequence_labels)));
   const bool text = found.format == RecordFormat::kText;
   if (text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
   if (options_.task == ModelTask::kMaskedTokens) {
@@ -385,15 +397,9 @@ absl::StatusOr<OpenFile> DataOpener::OpenLabelled(absl::string_view key,
         masks_.AddFile(path, text ? &*encoding_ : nullptr, options_.vocabulary,
                        options_.sequence_labels, options_.seed));
   }
+  rules.encoding = text ? &*encoding_ : nullptr;
   return OpenCached(key, path, SourceKind::kLabelled, nullptr, found.unused,
-                    LabelledRules{.task = options_.task,
-                                  .vocabulary = options_.vocabulary,
-                                  .labels = options_.labels,
-                                  .segments = options_.segments,
-                                  .sequence_labels = options_.sequence_labels,
-                                  .most_tokens = data_.sequence_length,
-                                  .keys = keys_,
-                                  .encoding = text ? &*encoding_ : nullptr});
+                    std::move(rules));
 }
 
 absl::Status DataOpener::LoadTemplate() {

@@ -8,15 +8,17 @@ import './palette.css';
 import './dashboard.css';
 
 import {h, replace, swatch} from './dom';
-import {formatBytes, formatCount, formatShare, formatTime} from
+import {changeText, formatBytes, formatCount, formatShare, formatTime} from
     './format';
-import {LiveChart} from './live_chart';
+import {LiveChart, type Mark} from './live_chart';
 import {LiveData} from './live_data';
 import {applyTheme, kCategoryColors, readPalette} from './palette';
 
 const kAskEvery = 1000;  // ms
 // A budget far above what is in use would flatten the curve below it.
 const kFarBudget = 4;
+// So many of the latest changes of the budget have a line.
+const kShownChanges = 4;
 
 const data = new LiveData();
 let palette = readPalette();
@@ -181,6 +183,9 @@ function showMemory(): void {
       `device: ${formatBytes(sum(now.device))}${
           budget(run.device_budget_bytes)}`,
       bar(now.device, run.device_budget_bytes),
+      ...budgetMarks().slice(-kShownChanges).map(
+          ({step, text}) => h('p', {class: 'change'},
+                              `after step ${formatCount(step)}: ${text}`)),
       `host: ${formatBytes(sum(now.host))}${budget(run.host_budget_bytes)}`,
       bar(now.host, run.host_budget_bytes),
       h('table', {},
@@ -202,10 +207,20 @@ function showMemory(): void {
             'all'))));
 }
 
-/** The budget as a curve, where it is near what is in use. */
-function budgetCurve(budget: number|null, used: number[]): (number|null)[] {
-  const near = budget !== null && budget < kFarBudget * Math.max(...used, 0);
-  return used.map(() => near ? budget : null);
+/** The budgets as a curve, where they are near what is in use. */
+function budgetCurve(
+    budgets: (number|null)[], used: number[]): (number|null)[] {
+  const far = kFarBudget * Math.max(...used, 0);
+  return budgets.map((bytes) => bytes !== null && bytes < far ? bytes : null);
+}
+
+/** The changes of the budget, for the chart and for people who read. */
+function budgetMarks(): Mark[] {
+  const {step, from, to, asked_by} = data.budgets;
+  return step.map((at, i) => ({
+    step: at,
+    text: changeText({from: from[i]!, to: to[i]!, askedBy: asked_by[i]!}),
+  }));
 }
 
 function showCharts(): void {
@@ -225,10 +240,12 @@ function showCharts(): void {
   charts.bus.show(p.step, [p.h2d_bytes, p.d2h_bytes]);
   charts.device.show(p.step, [
     p.device_bytes, p.device_peak_bytes,
-    budgetCurve(run?.device_budget_bytes ?? null, p.device_peak_bytes),
-  ]);
+    budgetCurve(p.device_budget_bytes, p.device_peak_bytes),
+  ], budgetMarks());
   charts.host.show(p.step, [
-    p.host_bytes, budgetCurve(run?.host_budget_bytes ?? null, p.host_bytes),
+    p.host_bytes,
+    budgetCurve(
+        p.host_bytes.map(() => run?.host_budget_bytes ?? null), p.host_bytes),
   ]);
   charts.rate.show(p.step, [p.learning_rate]);
 }

@@ -222,6 +222,18 @@ export interface State {
   tier: string;
 }
 
+/** The budget of the device's memory became another one. */
+export interface BudgetChange {
+  time: number;
+  /** Training steps that were over. */
+  step: number;
+  /** null: unlimited. */
+  from: number|null;
+  to: number|null;
+  /** `castor resize`, `follow` or `program`. */
+  askedBy: string;
+}
+
 export interface ViewData {
   source: string;
   status: string;
@@ -239,6 +251,8 @@ export interface ViewData {
   memory: Memory;
   hostMemory: Memory;
   predictedMemory: Curve;
+  /** By time. */
+  budgets: BudgetChange[];
   peak: Peak|null;
   residency: Residency;
   states: State[];

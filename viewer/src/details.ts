@@ -3,10 +3,11 @@
 import type {Table} from './data';
 import {breakable, h, swatch} from './dom';
 import {
-  clip, formatBytes, formatCount, formatFlops, formatShare, formatTime,
+  changeText, clip, formatBytes, formatCount, formatFlops, formatShare,
+  formatTime,
 } from './format';
 import type {Selection} from './hash';
-import {pointAt} from './memory_track';
+import {budgetAt, changeBefore, pointAt} from './memory_track';
 import type {Model} from './model';
 import {kCategoryColors, stateColorName} from './palette';
 import {exactTime} from './scale';
@@ -317,10 +318,15 @@ function memoryDetails(
   if (plan >= 0) {
     card.row('plan foresaw', formatBytes(predictedMemory.total[plan]!));
   }
-  const budget = run?.deviceBudgetBytes;
+  const budget = budgetAt(model.data, time);
   if (budget) {
     card.row('free of the budget', `${formatBytes(budget - total)} of ${
         formatBytes(budget)}`);
+  }
+  const change = changeBefore(model.data.budgets, time);
+  if (change) {
+    card.row('budget changed',
+             `${changeText(change)}, after step ${change.step}`);
   }
   const {hostMemory} = model.data;
   const host = pointAt(hostMemory, time);

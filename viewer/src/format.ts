@@ -1,5 +1,6 @@
 // Numbers for people: bytes, times, counts. The program's own words for sizes
 // are the same (base/units.h).
+import type {BudgetChange} from './data';
 
 const kByteUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
@@ -95,4 +96,12 @@ export function clip(text: string, limit: number): string {
 export function clipName(text: string, limit: number): string {
   if (text.length <= limit) return text;
   return limit < 2 ? '' : '…' + text.slice(text.length - limit + 1);
+}
+
+/** From what to what the budget changed, and who asked for it. */
+export function changeText(
+    {from, to, askedBy}: Pick<BudgetChange, 'from'|'to'|'askedBy'>): string {
+  const size = (bytes: number|null) =>
+      bytes === null ? 'unlimited' : formatBytes(bytes);
+  return `${size(from)} → ${size(to)}, ${askedBy}`;
 }

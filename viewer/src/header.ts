@@ -147,8 +147,9 @@ function runTitle(view: ViewData, letter: string): HTMLElement {
   const {run, source, status} = view;
   const facts = run ? [
     run.title, `${run.device} device`, `policy ${run.policy}`,
-    run.deviceBudgetBytes === null ? 'no budget' :
-                                     formatBytes(run.deviceBudgetBytes),
+    (run.deviceBudgetBytes === null ? 'no budget' :
+                                      formatBytes(run.deviceBudgetBytes)) +
+        (view.budgets.length > 0 ? ' at first' : ''),
     run.worldSize > 1 ? `rank ${run.rank} of ${formatCount(run.worldSize)}` : '',
     run.tokensPerStep > 0 ? `${formatCount(run.tokensPerStep)} tokens a step` :
                             '',

@@ -25,6 +25,12 @@ export interface ChartOptions {
   binary?: boolean;
 }
 
+/** What happened after a step. */
+export interface Mark {
+  step: number;
+  text: string;
+}
+
 const kHeight = 180;
 
 // Steps between ticks: 1, 2, 5, 10, ... and 1, 2, 4, 8, ...
@@ -36,6 +42,7 @@ export class LiveChart {
   readonly element: HTMLElement;
   private readonly place: HTMLElement;
   private readonly plot: uPlot;
+  private marks: Mark[] = [];
 
   constructor(readonly options: ChartOptions, palette: () => Palette) {
     this.place = h('div', {class: 'plot', role: 'img'});
@@ -72,6 +79,7 @@ export class LiveChart {
               stroke: (_, i) => `var(--${options.curves[i - 1]?.color})`,
             },
           },
+          hooks: {draw: [(plot) => this.drawMarks(plot, color('budget')())]},
           series: [
             {label: 'step'},
             ...options.curves.map((curve): uPlot.Series => ({
@@ -92,7 +100,8 @@ export class LiveChart {
   }
 
   /** `columns`: a list for each curve, as long as `steps`. */
-  show(steps: number[], columns: (number|null)[][]): void {
+  show(steps: number[], columns: (number|null)[][], marks: Mark[] = []): void {
+    this.marks = marks;
     this.plot.setData([steps, ...columns]);
     const last = (column: (number|null)[]) => {
       const value = column.filter((v) => v !== null).at(-1);
@@ -105,7 +114,9 @@ export class LiveChart {
                                  steps.at(-1)}; last: ` +
                 this.options.curves.map(
                     (curve, i) => `${curve.label} ${last(columns[i]!)}`)
-                    .join(', '));
+                    .join(', ') +
+                marks.map(({step, text}) => `; after step ${step}: ${text}`)
+                    .join(''));
   }
 
   /** To the room there is, and in the colours of now. */
@@ -115,6 +126,17 @@ export class LiveChart {
       this.plot.setSize({width, height: kHeight});
     } else {
       this.plot.redraw();
+    }
+  }
+
+  /** A line between a mark's step and the next. */
+  private drawMarks(plot: uPlot, color: string): void {
+    const {ctx, bbox} = plot;
+    ctx.fillStyle = color;
+    for (const {step} of this.marks) {
+      const x = Math.round(plot.valToPos(step + 0.5, 'x', true));
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.fillRect(x, bbox.top, Math.max(1, devicePixelRatio), bbox.height);
     }
   }
 

@@ -14,6 +14,7 @@ export interface LivePoints {
   d2h_bytes: number[];
   device_bytes: number[];
   device_peak_bytes: number[];
+  device_budget_bytes: (number|null)[];
   host_bytes: number[];
   warmup: boolean[];
 }
@@ -39,6 +40,14 @@ export interface LiveRun {
   tokens_per_step: number;
 }
 
+/** After which steps the device's budget changed. */
+export interface LiveBudgets {
+  step: number[];
+  from: (number|null)[];
+  to: (number|null)[];
+  asked_by: string[];
+}
+
 export type LiveState = 'running'|'finished'|'interrupted'|'failed';
 
 export interface LiveAnswer {
@@ -50,13 +59,14 @@ export interface LiveAnswer {
   points: LivePoints;
   latest: LivePoints;
   validation: {step: number[], loss: (number|null)[]};
+  budgets: LiveBudgets;
   memory: LiveMemory;
 }
 
 const kPointLists = [
   'step', 'steps', 'loss', 'learning_rate', 'seconds', 'tokens_per_second',
   'stall_seconds', 'h2d_bytes', 'd2h_bytes', 'device_bytes',
-  'device_peak_bytes', 'host_bytes', 'warmup',
+  'device_peak_bytes', 'device_budget_bytes', 'host_bytes', 'warmup',
 ] as const;
 
 function noPoints(): LivePoints {
@@ -73,6 +83,7 @@ export class LiveData {
   points = noPoints();
   latest = noPoints();
   validation: {step: number[], loss: (number|null)[]} = {step: [], loss: []};
+  budgets: LiveBudgets = {step: [], from: [], to: [], asked_by: []};
   memory: LiveMemory|null = null;
   private every = 1;
 
@@ -103,6 +114,7 @@ export class LiveData {
     this.message = answer.message;
     this.every = answer.every;
     this.latest = answer.latest;
+    this.budgets = answer.budgets;
     this.memory = answer.memory;
     for (const name of kPointLists) {
       (this.points[name] as unknown[]).push(...answer.points[name]);

@@ -1,9 +1,9 @@
-// Device memory over time, stacked by category, below the budget's line and the
-// plan's curve.
+// Device memory over time, stacked by category, below the line of the budget of
+// each moment, with a mark where that changed, and the plan's curve.
 import type {Axis} from './axis';
 import {fitting} from './canvas';
-import type {Curve, Memory, Peak} from './data';
-import {clipName, formatBytes} from './format';
+import type {BudgetChange, Curve, Memory, Peak, Run, ViewData} from './data';
+import {changeText, clipName, formatBytes} from './format';
 import {lowerBound} from './runs';
 import {byteTicks} from './scale';
 import {type Box, type Frame, drawSteps, gutter, kFont, within} from './track';
@@ -46,22 +46,24 @@ export interface MemoryScale {
 }
 
 /**
- * The scale of several views' pictures: what was used and predicted, and the
- * budget unless that is so large that nothing else could be seen.
+ * The scale of several views' pictures: what was used and predicted, and each
+ * budget unless it is so large that nothing else could be seen.
  */
 export function memoryScale(
-    views: {memory: Memory, predictedMemory: Curve,
-            run: {deviceBudgetBytes: number|null}|null}[]): MemoryScale {
+    views: {memory: Memory, predictedMemory: Curve, budgets: BudgetChange[],
+            run: Pick<Run, 'deviceBudgetBytes'>|null}[]): MemoryScale {
   let most = 0;
   for (const {memory, predictedMemory} of views) {
     for (const total of memory.total) most = Math.max(most, total);
     for (const total of predictedMemory.total) most = Math.max(most, total);
   }
   let top = most;
-  for (const {run} of views) {
-    const budget = run?.deviceBudgetBytes;
-    if (budget && (most === 0 || budget <= 2.5 * most)) {
-      top = Math.max(top, budget);
+  for (const {run, budgets} of views) {
+    for (const budget of [
+      run?.deviceBudgetBytes, ...budgets.flatMap(({from, to}) => [from, to])]) {
+      if (budget && (most === 0 || budget <= 2.5 * most)) {
+        top = Math.max(top, budget);
+      }
     }
   }
   return {top: top > 0 ? top * 1.03 : 1};
@@ -69,7 +71,7 @@ export function memoryScale(
 
 export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
   const {context, palette, model, axis, width} = frame;
-  const {memory, categories, predictedMemory, run, peak} = model.data;
+  const {memory, categories, predictedMemory, peak} = model.data;
   const bottom = box.y + box.height;
   const height = box.height - kStrip;
   const level = (bytes: number) =>
@@ -107,8 +109,7 @@ export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
       }
     }
     drawPredicted(frame, predictedMemory, level);
-    const room =
-        drawBudget(frame, run?.deviceBudgetBytes ?? null, box, level, scale);
+    const room = drawBudget(frame, box, level, scale);
     const {start, end} = axis;
     if (peak && peak.time >= start && peak.time <= end) {
       drawPeak(frame, 'peak', peak, box, level, room);
@@ -177,32 +178,98 @@ function drawPredicted(
   trace(palette.color('predicted'), 1);
 }
 
-/** Returns how much of the strip's width is left of the budget's name. */
+/** The device's budget at a time; null: it is unlimited, or not known. */
+export function budgetAt(
+    {run, budgets}: Pick<ViewData, 'run'|'budgets'>, time: number): number|null {
+  const last = changeBefore(budgets, time);
+  return last                ? last.to :
+         budgets.length > 0 ? budgets[0]!.from :
+                               run?.deviceBudgetBytes ?? null;
+}
+
+/** The last change of the budget until a time. */
+export function changeBefore(
+    budgets: BudgetChange[], time: number): BudgetChange|null {
+  return budgets.filter((change) => change.time <= time).at(-1) ?? null;
+}
+
+/**
+ * The budget of each moment, with a mark where it changed. Returns how much of
+ * the strip's width is left of the budget's name.
+ */
 function drawBudget(
-    frame: Frame, budget: number|null, box: Box,
-    level: (bytes: number) => number, scale: MemoryScale): number {
-  const {context, palette, width} = frame;
+    frame: Frame, box: Box, level: (bytes: number) => number,
+    scale: MemoryScale): number {
+  const {context, palette, model, axis, width} = frame;
+  const {budgets} = model.data;
   const color = palette.color('budget');
-  const inSight = budget !== null && budget <= scale.top;
-  if (inSight) {
-    const y = level(budget);
-    context.strokeStyle = color;
-    context.lineWidth = 1.5;
-    context.setLineDash([6, 4]);
-    context.beginPath();
-    context.moveTo(0, y + 0.5);
-    context.lineTo(width, y + 0.5);
-    context.stroke();
-    context.setLineDash([]);
+  const inSight = (budget: number|null): budget is number =>
+      budget !== null && budget <= scale.top;
+  const shown = budgets.filter(
+      ({time}) => time > axis.start && time <= axis.end);
+  context.strokeStyle = color;
+  context.lineWidth = 1.5;
+  context.setLineDash([6, 4]);
+  context.beginPath();
+  let left = 0;
+  let budget = budgetAt(model.data, axis.start);
+  for (const change of [...shown, null]) {
+    const right = change ? axis.pixel(change.time, width) : width;
+    if (inSight(budget)) {
+      const y = level(budget) + 0.5;
+      context.moveTo(left, y);
+      context.lineTo(right, y);
+    }
+    left = right;
+    if (change) budget = change.to;
   }
+  context.stroke();
+  context.setLineDash([]);
+  drawChanges(frame, shown, box, level, scale);
   const text = budget === null ? 'no budget' :
-      inSight                  ? `budget ${formatBytes(budget)}` :
+      inSight(budget)          ? `budget ${formatBytes(budget)}` :
                                  `budget ${formatBytes(budget)} ↑`;
   context.font = palette.font(kFont);
   context.textAlign = 'right';
   context.fillStyle = color;
   context.fillText(text, width - 4, box.y + kStrip / 2);
   return width - 4 - context.measureText(text).width - 12;
+}
+
+/** A line where the budget changed and, where there is room, what it was. */
+function drawChanges(
+    frame: Frame, changes: BudgetChange[], box: Box,
+    level: (bytes: number) => number, scale: MemoryScale): void {
+  const {context, palette, axis, width} = frame;
+  const top = box.y + kStrip;
+  const height = (bytes: number|null) =>
+      bytes === null || bytes > scale.top ? top : level(bytes);
+  context.font = palette.font(kFont);
+  context.textAlign = 'left';
+  let free = 0;
+  for (const change of changes) {
+    const x = Math.round(axis.pixel(change.time, width));
+    const from = height(change.from);
+    const to = height(change.to);
+    context.fillStyle = palette.color('budget');
+    context.fillRect(x, Math.min(from, to), 2, Math.abs(to - from) + 1);
+    context.beginPath();
+    context.moveTo(x + 1, to - 5);
+    context.lineTo(x + 6, to);
+    context.lineTo(x + 1, to + 5);
+    context.lineTo(x - 4, to);
+    context.closePath();
+    context.fill();
+    const text = changeText(change);
+    const wide = context.measureText(text).width;
+    const at = Math.max(2, Math.min(x + 8, width - wide - 4));
+    if (at < free) continue;
+    context.fillStyle = palette.color('panel');
+    context.fillRect(at - 2, top + 1, wide + 4, 15);
+    context.fillStyle = palette.color('budget');
+    context.fillText(text, at, top + 9);
+    free = at + wide + 12;
+  }
 }
 
 /** A mark where the peak is, and in the strip above it what it is. */

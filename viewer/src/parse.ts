@@ -97,6 +97,7 @@ function parseView(from: Reader): ViewData {
     memory: parseMemory(from.at('memory'), categories.length),
     hostMemory: parseMemory(from.at('host_memory'), categories.length),
     predictedMemory: parseCurve(from.at('predicted_memory')),
+    budgets: parseBudgets(from.at('budgets')),
     peak: parsePeak(from.at('peak')),
     residency: parseResidency(from.at('residency'), states.length),
     tables: {
@@ -275,6 +276,22 @@ function parseMemory(from: Reader, categories: number): Memory {
     time, total, bytes, op: from.indices('op', count, kAnyIndex),
     step: from.indices('step', count, kAnyIndex),
   };
+}
+
+function parseBudgets(from: Reader): ViewData['budgets'] {
+  const count = from.rows('time');
+  if (count === 0) return [];
+  const time = from.column('time', count);
+  if (ascending(time)) throw new DataError(`${from.path}.time goes back`);
+  const step = from.column('step', count);
+  const sizes = (key: string) => from.at(key).each((size) => size.numberOrNull());
+  const before = sizes('from');
+  const after = sizes('to');
+  const askedBy = from.at('asked_by').texts();
+  return Array.from(time, (at, i) => ({
+    time: at, step: step[i]!, from: before[i] ?? null, to: after[i] ?? null,
+    askedBy: askedBy[i] ?? '',
+  }));
 }
 
 function parsePeak(from: Reader): ViewData['peak'] {

@@ -177,6 +177,22 @@ describe('Dashboard', () => {
     });
   });
 
+  it('shows where the budget changed, and who asked', () => {
+    run.steps = [1, 2, 3, 4];
+    run.options = {budgets: {
+      step: [2], from: [8 << 20], to: [6 << 20], asked_by: ['castor resize']}};
+    return using(async (page) => {
+      await untilState(page, 'step 4 of 100');
+      assert.equal(
+          await chart(page, 'Device memory'),
+          'Device memory, step 1 to 4; last: in use 3.00 MiB, peak 7.00 MiB, ' +
+              'budget 8.00 MiB; after step 2: 8.00 MiB → 6.00 MiB, ' +
+              'castor resize');
+      assert.match(await textOf(page, '.memory'),
+                   /after step 2: 8\.00 MiB → 6\.00 MiB, castor resize/);
+    });
+  });
+
   it('draws its curves in their colours', () => {
     run.steps = [...Array(50).keys()].map((i) => i + 1);
     return using(async (page) => {

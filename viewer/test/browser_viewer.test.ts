@@ -67,6 +67,38 @@ describe('Pictures', () => {
                    `the budget's line is at ${bytes}`);
        }));
 
+  it('show the budget of each moment, and where it changed', () => {
+    const resized = fixtures.makeResized();
+    const {time, from, to} = resized.budgets;
+    const around = 200_000;
+    return using({views: [resized]}, `t=${time[0] - around}~${
+        time[0] + around}`, async ({page}) => {
+      const at = await places(page);
+      const scale = at.memoryTop / at.memory.height;
+      const budget = await color(page, 'budget');
+      // Left of the change, at it, and far enough right of it that no text is
+      // there.
+      const heights = async (x: number) => {
+        const column = await pixels(page, 124 + x, at.memory.y + 17, 8,
+                                    at.memory.height - 17);
+        const rows = column.map((c, i) => c === budget ? Math.floor(i / 8) : -1)
+                         .filter((y) => y >= 0);
+        return rows.map((y) => (at.memory.height - 17 - y) * scale);
+      };
+      const near = (a: number, b: number) => Math.abs(a - b) <= 3 * scale;
+      const before = await heights(at.width * 0.2);
+      assert.ok(before.length > 0 && before.every((h) => near(h, from[0])),
+                `before: ${before}`);
+      const after = await heights(at.width * 0.95);
+      assert.ok(after.length > 0 && after.every((h) => near(h, to[0])),
+                `after: ${after}`);
+      const change = await heights(at.width / 2 - 4);
+      assert.ok(change.some((h) => near(h, from[0])) &&
+                change.some((h) => near(h, to[0])) &&
+                change.some((h) => near(h, (from[0] + to[0]) / 2)));
+    });
+  });
+
   it('show a wait of the compute lane where it was', () => {
     const i = view.tables.waits.longest_span[1];
     const start = view.spans.start[i];
@@ -323,6 +355,17 @@ describe('Details', () => {
          const free = view.run.device_budget_bytes - view.peak.bytes;
          assert.ok(text.includes(`${formatBytes(free)} of 48.0 MiB`));
        }));
+
+  it('of memory say which budget it had, and since when', () => {
+    const resized = fixtures.makeResized();
+    const point = view.memory.time.findIndex(
+        (t: number) => t > resized.budgets.time[0]);
+    return using({views: [resized]}, `sel=memory.0.${point}`, async ({page}) => {
+      const text = await textOf(page, '.details');
+      assert.match(text, /free of the budget.* of 24\.0 MiB/);
+      assert.match(text, /48\.0 MiB → 24\.0 MiB, castor resize, after step 1/);
+    });
+  });
 
   it('of memory say what the activations are', () => {
     const point = view.memory.op.findIndex((m: number) => m === 3);

@@ -1,7 +1,7 @@
 // Views for the tests: a simulated run, and the odd cases made from it.
 import {kKindRows, kKinds, kMiB, kStates, makeView} from './simulated_run';
 
-export {makeView};
+export {kMiB, makeView};
 
 /** A run that was refused before its first step. */
 export function makeRefused(): any {
@@ -170,6 +170,19 @@ export function makePausing(): any {
   view.residency.end = view.residency.end.map(late);
   last.end_ns += by;
   return view;
+}
+
+/** A run whose budget is halved and then raised, each between two steps. */
+export function makeResized(): any {
+  const view = makeView({source: 'resized.trace'});
+  const at = [1, 2].map((step) => view.steps[step].start_ns);
+  return {
+    ...view,
+    budgets: {
+      time: at, step: [1, 2], from: [48 * kMiB, 24 * kMiB],
+      to: [24 * kMiB, 56 * kMiB], asked_by: ['castor resize', 'follow'],
+    },
+  };
 }
 
 /** The same model with more room and a faster bus, to compare with. */

@@ -1,6 +1,6 @@
 // What a run's server answers (cli/live/dashboard.h), with figures that follow
 // from the step's number.
-import type {LiveAnswer, LivePoints, LiveState} from '../src/live_data';
+import type {LiveAnswer, LiveBudgets, LivePoints, LiveState} from '../src/live_data';
 
 export function livePoints(steps: number[]): LivePoints {
   const of = <T>(value: (step: number) => T) => steps.map(value);
@@ -16,6 +16,7 @@ export function livePoints(steps: number[]): LivePoints {
     d2h_bytes: of((s) => 512 * s),
     device_bytes: of(() => 3 << 20),
     device_peak_bytes: of(() => 7 << 20),
+    device_budget_bytes: of(() => 8 << 20),
     host_bytes: of(() => 20 << 20),
     warmup: of((s) => s === 1),
   };
@@ -28,6 +29,7 @@ export interface LiveOptions {
   state?: LiveState;
   message?: string;
   validated?: number[];
+  budgets?: LiveBudgets;
 }
 
 export function liveAnswer(
@@ -51,6 +53,7 @@ export function liveAnswer(
     points: livePoints(steps),
     latest: livePoints(steps.slice(-1)),
     validation: {step: validated, loss: validated.map((s) => s + 0.5)},
+    budgets: options.budgets ?? {step: [], from: [], to: [], asked_by: []},
     memory: {
       categories: ['parameters', 'gradients', 'optimizer states'],
       device: [1 << 20, 0, 2 << 20],

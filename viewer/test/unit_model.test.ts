@@ -5,10 +5,12 @@ import {describe, it} from 'node:test';
 import {Axis} from '../src/axis';
 import {DataError, type Table} from '../src/data';
 import {
-  clipName, formatBytes, formatChange, formatCount, formatFlops, formatTime,
+  changeText, clipName, formatBytes, formatChange, formatCount, formatFlops,
+  formatTime,
 } from '../src/format';
 import {decodeState, encodeState, initialState, type State} from '../src/hash';
-import {columns, memoryScale} from '../src/memory_track';
+import {budgetAt, changeBefore, columns, memoryScale} from
+    '../src/memory_track';
 import {Model} from '../src/model';
 import {sortRows} from '../src/order';
 import {parse, parseLoaded} from '../src/parse';
@@ -197,6 +199,25 @@ describe('Memory', () => {
     ]).top;
     assert.equal(top(2 * most), 2 * most * 1.03);
     assert.equal(top(1000 * most), most * 1.03);
+  });
+
+  it('knows the budget of each moment, and who changed it', () => {
+    const view = read(fixtures.makeResized());
+    assert.equal(view.budgets.length, 2);
+    const [first, second] = view.budgets;
+    assert.equal(budgetAt(view, first!.time - 1), 48 * fixtures.kMiB);
+    assert.equal(budgetAt(view, first!.time), 24 * fixtures.kMiB);
+    assert.equal(budgetAt(view, second!.time), 56 * fixtures.kMiB);
+    assert.equal(changeBefore(view.budgets, first!.time - 1), null);
+    assert.equal(changeText(changeBefore(view.budgets, second!.time)!),
+                 '24.0 MiB → 56.0 MiB, follow');
+    assert.equal(
+        memoryScale([view]).top,
+        1.03 * Math.max(56 * fixtures.kMiB, ...view.memory.total));
+    assert.equal(budgetAt({...view, budgets: []}, 0), 48 * fixtures.kMiB);
+    assert.throws(
+        () => read({...fixtures.makeResized(), budgets: {time: [2, 1]}}),
+        /budgets\.time goes back/);
   });
 });
 

@@ -75,20 +75,26 @@ std::vector<MachineArguments> RanksOf(const MachineArguments& given) {
   return all;
 }
 
-// Masters stay as they were asked for.
+// Returns the formats to try, first those that were asked for.
 std::vector<StateFormats> FormatsOf(const PlanArguments& arguments,
                                     const Config& asked) {
   const Optimizer& optimizer = *asked.optimizer.rule;
   std::vector<StateFormats> formats = {optimizer.formats()};
-  // The type may say the format.
-  if (Sets(arguments.overrides, "optimizer") ||
-      Sets(arguments.overrides, "optimizer.type") ||
-      Sets(arguments.overrides, "optimizer.state_format") ||
-      Sets(arguments.overrides, "optimizer.state_format.moments")) {
+  const auto sets = [&](const std::string& key) {
+    return Sets(arguments.overrides, key);
+  };
+  // The type may say the formats.
+  if (sets("optimizer") || sets("optimizer.type") ||
+      sets("optimizer.state_format")) {
     return formats;
   }
+  const bool master_is_set = sets("optimizer.state_format.master");
+  const bool moments_are_set = sets("optimizer.state_format.moments");
   for (const StateFormats& smaller : SmallerFormats(optimizer, asked.dtype())) {
-    if (smaller.master == formats[0].master) formats.push_back(smaller);
+    if ((!master_is_set || smaller.master == formats[0].master) &&
+        (!moments_are_set || smaller.moments == formats[0].moments)) {
+      formats.push_back(smaller);
+    }
   }
   return formats;
 }
@@ -141,7 +147,7 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
           row.gpus_per_node = machine.gpus_per_node;
           row.micro_batch = micro;
           row.accumulation = batch / micro;
-          row.moments = format.moments;
+          row.formats = format;
           row.other_results = format != formats.front();
           PlanArguments& its = row.first.arguments;
           its = arguments;
@@ -176,7 +182,7 @@ absl::StatusOr<Candidates> CandidatesOf(const PlanArguments& arguments) {
     all.searched.push_back("micro batch and accumulation");
   }
   if (!blocks_are_set) all.searched.push_back("activations");
-  if (formats.size() > 1) all.searched.push_back("formats of moments");
+  if (formats.size() > 1) all.searched.push_back("formats of states");
   if (all.searches_policy) all.searched.push_back("placement policy");
   if (all.searches_chunks) all.searched.push_back("chunk size");
   if (RanksOf(arguments.machine).size() > 1) all.searched.push_back("ranks");

@@ -21,7 +21,7 @@ constexpr int kMostThreads = 8;
 // candidate fits, whose size they would follow from.
 constexpr int64_t kSomeChunkBytes = int64_t{4} << 20;
 
-// What a dry pass says of a candidate.
+// The result of a dry pass of a candidate.
 struct Bound {
   absl::Status status;
   std::optional<Refusal> refusal;
@@ -136,7 +136,7 @@ class Searcher {
            .best_tokens_per_second = best_tokens_per_second_});
   }
 
-  // What dry passes say of `trials`, in their order.
+  // Returns the results of dry passes of `trials`, in their order.
   std::vector<Bound> Look(const std::vector<const Candidate*>& trials,
                           AdmitDepth depth) {
     std::vector<Bound> bounds(trials.size());
@@ -278,12 +278,18 @@ class Searcher {
             .operators = bound.operators};
   }
 
-  // From the fastest sketch on: where the search is cut, these are known.
+  // Plans from the fastest sketch on: where the search is cut, these are known.
+  // The fastest of the trials with the results that were asked for comes before
+  // all others, which may be so many that nothing is left for it.
   absl::Status PlanInOrder(std::vector<Trial> trials) {
     std::stable_sort(trials.begin(), trials.end(),
                      [](const Trial& a, const Trial& b) {
                        return a.sketched_seconds < b.sketched_seconds;
                      });
+    const auto asked = std::find_if(
+        trials.begin(), trials.end(),
+        [](const Trial& trial) { return !trial.state->row->other_results; });
+    if (asked != trials.end()) std::rotate(trials.begin(), asked, asked + 1);
     return PlanUseful(trials);
   }
 

@@ -67,7 +67,8 @@ std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-// What distinguishes the candidate in its row; "" for the first.
+// Returns the settings that distinguish the candidate in its row; "" for the
+// first.
 std::string Placement(const FoundRow& row) {
   const size_t shared = row.row.first.settings.size();
   const std::vector<std::string>& settings = row.plan.candidate.settings;
@@ -118,17 +119,19 @@ std::string FormatCounts(const SearchResult& result) {
 std::string FormatSearch(const SearchResult& result) {
   const size_t shown = std::min<size_t>(kShownRows, result.rows.size());
   bool cards = false, ranks = false, prices = false, placements = false;
-  bool others = false;
+  bool masters = false, others = false;
   for (size_t i = 0; i < shown; ++i) {
     const FoundRow& row = result.rows[i];
     cards |= row.row.gpu != result.rows[0].row.gpu;
     ranks |= row.row.ranks > 1;
     prices |= row.row.price > 0;
     placements |= !Placement(row).empty();
+    masters |= row.row.formats.master != MasterFormat::kFloat32;
     others |= row.row.other_results;
   }
   Line head = {"",      "tokens/s", "step",  "device", "host",
                "binds", "micro",    "accum", "blocks", "moments"};
+  if (masters) head.push_back("masters");
   if (cards) head.push_back("gpu");
   if (ranks) head.push_back("ranks");
   if (prices) head.push_back("$/1e9 tokens");
@@ -147,7 +150,10 @@ std::string FormatSearch(const SearchResult& result) {
                  absl::StrCat(row.row.micro_batch),
                  absl::StrCat(row.row.accumulation),
                  Blocks(plan.forecast.blocks),
-                 std::string(MomentFormatName(row.row.moments))};
+                 std::string(MomentFormatName(row.row.formats.moments))};
+    if (masters) {
+      line.push_back(std::string(MasterFormatName(row.row.formats.master)));
+    }
     if (cards) line.push_back(row.row.gpu);
     if (ranks) line.push_back(Ranks(row.row));
     if (prices) {
@@ -161,7 +167,7 @@ std::string FormatSearch(const SearchResult& result) {
       &text,
       "blocks: kept on the device / by way of the host / made again; =: no "
       "other row is faster without more memory\n",
-      others ? "*: other results than with the moments that were asked for\n"
+      others ? "*: other results than with the states that were asked for\n"
              : "");
   if (result.rows.size() > shown) {
     absl::StrAppend(&text, result.rows.size() - shown,
@@ -228,7 +234,8 @@ nlohmann::json SearchJson(const SearchResult& result) {
   };
   for (const FoundRow& row : result.rows) {
     nlohmann::json& object = json["rows"].emplace_back(of_plan(row.plan));
-    object["moments"] = std::string(MomentFormatName(row.row.moments));
+    object["moments"] = std::string(MomentFormatName(row.row.formats.moments));
+    object["master"] = std::string(MasterFormatName(row.row.formats.master));
     object["other_results"] = row.row.other_results;
     object["on_frontier"] = row.on_frontier;
     object["dollars_per_billion_tokens"] =

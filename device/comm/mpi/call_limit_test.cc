@@ -38,9 +38,9 @@ TEST(CallLimitDeathTest, ProcessThatWaitsTooLongEndsWithALine) {
 TEST(RanksOfThisMachine, AreThoseOfTheRunThatRun) {
   EXPECT_TRUE(RanksOfThisMachine().empty());
   // A process has the environment with which it was started.
-  const char* const words[] = {"/proc/self/exe",
-                               "--gtest_filter=RanksOfThisMachine.DISABLED_Wait",
-                               "--gtest_also_run_disabled_tests", nullptr};
+  const char* const words[] = {
+      "/proc/self/exe", "--gtest_filter=RanksOfThisMachine.DISABLED_Wait",
+      "--gtest_also_run_disabled_tests", nullptr};
   pid_t ranks[2];
   for (int rank = 0; rank < 2; ++rank) {
     ranks[rank] = fork();
@@ -71,7 +71,7 @@ TEST(RanksOfThisMachine, AreThoseOfTheRunThatRun) {
   unsetenv("PMIX_NAMESPACE");
 }
 
-// What the test above starts.
+// The test above starts this.
 TEST(RanksOfThisMachine, DISABLED_Wait) {
   while (true) pause();
 }

@@ -44,6 +44,8 @@ def parse_arguments(given):
     add("--text", help="a sentence a line, an empty line after each document; "
         "without it the pages in docs/")
     add("--shape", choices=SHAPES, default="small")
+    add("--tokenizer", metavar="DIR", help="Hugging Face's directory with a BERT's "
+        "tokenizer; without it tokens are the text's most frequent words")
     add("--max_seq_length", type=int, default=128)
     add("--max_steps", type=int, default=30, help="also counts loaded steps")
     add("--output_dir", default="out/deepspeed_bert")
@@ -58,7 +60,7 @@ def parse_arguments(given):
 class Pairs:
     """Pairs of texts, of which the second follows on the first or does not."""
 
-    def __init__(self, path):
+    def __init__(self, path, tokenizer=None):
         if path:
             texts = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
             documents = [text.splitlines() for text in texts]
@@ -74,7 +76,8 @@ class Pairs:
                 f"pretrain: {path} has fewer than two documents of several "
                 "sentences; put an empty line between documents"
             )
-        self.words = shared.Words(s for document in documents for s in document)
+        texts = (s for document in documents for s in document)
+        self.words = shared.Words(texts, tokenizer)
 
     def draw(self, draw, length):
         """(first, second, 1 if the second is another document's else 0), as long
@@ -142,7 +145,7 @@ def groups_of(model):
 
 def main(given=None):
     options = parse_arguments(given)
-    pairs = Pairs(options.text)
+    pairs = Pairs(options.text, options.tokenizer)
     if options.only_files:
         write_rows(
             pairs, options.only_files, options.max_steps, options.max_seq_length

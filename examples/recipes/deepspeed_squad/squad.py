@@ -41,6 +41,9 @@ def parse_arguments(given):
     add("--doc_stride", type=int, default=128)
     add("--questions", type=int, default=160, help="to make, if there are no files")
     add("--save", help="a directory for the trained model")
+    add("--only_files", action="store_true",
+        help="writes train.jsonl and dev.jsonl into the folder, a question a line as "
+        "castor train reads them, and ends")
     return parser.parse_args(given)
 
 
@@ -64,6 +67,18 @@ def make_files(folder, questions):
             }]})
         data = {"version": "1.1", "data": [{"title": "docs", "paragraphs": paragraphs}]}
         (folder / file).write_text(json.dumps(data), encoding="utf-8")
+
+
+def write_lines(questions, path):
+    """A record of SQuAD's a line, as Hugging Face's datasets have it."""
+    with path.open("w", encoding="utf-8") as file:
+        for name, question, context, answers in questions:
+            texts, starts = [text for text, _ in answers], [at for _, at in answers]
+            record = {
+                "id": name, "question": question, "context": context,
+                "answers": {"text": texts, "answer_start": starts},
+            }
+            file.write(json.dumps(record) + "\n")
 
 
 def load_questions(path):
@@ -194,8 +209,12 @@ def main(given=None):
     folder = Path(options.data)
     if not (folder / FILES["train"]).exists():
         make_files(folder, options.questions)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
     train, dev = (load_questions(folder / FILES[name]) for name in ("train", "dev"))
+    if options.only_files:
+        write_lines(train, folder / "train.jsonl")
+        write_lines(dev, folder / "dev.jsonl")
+        return []
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
     windows, dev_windows = (windows_of(q, tokenizer, options) for q in (train, dev))
     config = shared.config_with(options.config, options.set)
     step_rows = config["train_batch_size"]
@@ -222,13 +241,13 @@ def main(given=None):
                 )
 
         size = step_rows // engine.gradient_accumulation_steps // engine.world_size
-        evaluate("before")
+        evaluate("before" if options.epochs else options.model)
         for epoch in range(1, options.epochs + 1):
             rows = shuffled(windows, epoch, step_rows)
             micro_batches = [rows[i : i + size] for i in range(0, len(rows), size)]
             losses += shared.train(engine, micro_batches, loss_of)
             evaluate(f"epoch {epoch}, loss {losses[-1]:.4f}")
-        if engine.rank == 0:
+        if engine.rank == 0 and options.epochs:
             shared.report(engine)
         if options.save:
             engine.save_pretrained(options.save)

@@ -1,10 +1,11 @@
 """Trains a T5 on train.src and train.tgt, as FlagAI's example does.
 
-    python examples/recipes/flagai_t5/train.py DIR [--name=value ...]
+    python examples/recipes/flagai_t5/train.py DIR [--model_dir=DIR] [--name=value ...]
 
 README.md is its page.
 """
 
+import argparse
 import random
 import sys
 from pathlib import Path
@@ -54,8 +55,10 @@ def load_pairs(folder):
     return pairs[: len(pairs) * 8 // 10], pairs[len(pairs) * 8 // 10 :]
 
 
-def load_model(vocabulary):
+def load_model(vocabulary, directory=None):
     torch.manual_seed(1)
+    if directory:
+        return transformers.T5ForConditionalGeneration.from_pretrained(directory)
     return transformers.T5ForConditionalGeneration(
         transformers.T5Config(vocab_size=vocabulary, decoder_start_token_id=0, **SHAPE)
     )
@@ -76,18 +79,29 @@ def collate(words):
 
 
 def main(given=None):
-    folder, *more = sys.argv[1:] if given is None else given
-    folder = Path(folder)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], allow_abbrev=False,
+        epilog="All arguments of FlagAI's trainer are taken, too, as --name=value: "
+        "trainer.py has their names and defaults.",
+    )
+    parser.add_argument("data", metavar="DIR", help="the folder of train.src and "
+        "train.tgt; without them numbers are written there")
+    parser.add_argument("--model_dir", metavar="DIR", help="Hugging Face's directory "
+        "of a T5 with its tokenizer; without it the model is small and new")
+    options, more = parser.parse_known_args(given)
+    folder = Path(options.data)
     if not (folder / "train.src").exists():
         make_files(folder)
     train, held_out = load_pairs(folder)
-    words = shared.Words(text for pair in train for text in pair)
+    words = shared.Words((text for pair in train for text in pair), options.model_dir)
     trainer = MyTrainer(
         more, env_type="deepspeed", epochs=1, batch_size=2, eval_interval=50,
         log_interval=10, experiment_name="t5", master_port=17750, num_gpus=1,
         training_script=__file__, deepspeed_config=str(HERE / "t5_deepspeed.json"),
     )
-    return trainer.train(load_model(words.size), train, held_out, collate(words))
+    return trainer.train(
+        load_model(words.size, options.model_dir), train, held_out, collate(words)
+    )
 
 
 if __name__ == "__main__":

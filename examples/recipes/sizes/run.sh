@@ -6,17 +6,15 @@
 # README.md has the rows' sources. FILE.json gets all figures.
 set -euo pipefail
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
-cd "${here}/../../.."
-
-if [[ "${1:-}" == -h || "${1:-}" == --help || $# -gt 1 ]]; then
-  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
-  [[ $# -le 1 ]] && exit 0 || exit 2
+if [[ $# -gt 1 ]]; then
+  echo "sizes: expected one FILE.json at most, found $*; see run.sh --help" >&2
+  exit 2
 fi
+source "${here}/../set_up.sh" "$@"
 
 castor="${CASTOR_BINARY:-}"
 if [[ -z "${castor}" ]]; then
-  tools/setup.sh
   source tools/bazel.sh
   build_castor sizes out/build.log
 fi
-exec python3 "${here}/sizes.py" "${castor}" "${here}" "$@"
+exec .venv/bin/python -W ignore "${here}/sizes.py" "${castor}" "${here}" "$@"

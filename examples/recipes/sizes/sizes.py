@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import t5
+
 
 def plan(castor, folder, row):
     """The figures of `castor plan --json`, whether it fits or not."""
@@ -36,7 +38,10 @@ def main():
         "| step, s | tokens/s | bound by |\n|---|---|---|---|---|---|---|"
     )
     for row in rows:
-        figures = row["plan"] = plan(castor, folder, row)
+        if row["model"] in t5.SHAPES:
+            figures = row["plan"] = t5.plan(row)
+        else:
+            figures = row["plan"] = plan(castor, folder, row)
         cells = [row["row"], "yes" if figures["fits"] else "no"]
         if figures["fits"]:
             host = figures.get("predicted_machine_host_bytes")
@@ -45,10 +50,15 @@ def main():
                 + ", "
                 + gib(figures["smallest_device_budget_bytes"]),
                 gib(host or figures["predicted_host_peak_bytes"]),
-                f"{figures['predicted_step_seconds']:.3g}",
-                f"{figures['predicted_tokens_per_second']:.0f}",
-                str(figures["binds"]),
             ]
+            if "predicted_step_seconds" in figures:
+                cells += [
+                    f"{figures['predicted_step_seconds']:.3g}",
+                    f"{figures['predicted_tokens_per_second']:.0f}",
+                    str(figures["binds"]),
+                ]
+            else:
+                cells += ["not foreseen"] * 3
         else:
             cells += [str(figures["binds"]), "", "", "", ""]
         print("| " + " | ".join(cells) + " |", flush=True)

@@ -41,6 +41,7 @@
 #include "runtime/ops/last_position.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/position_loss.h"
 #include "runtime/ops/rms_norm.h"
 #include "runtime/ops/rotary.h"
 
@@ -55,6 +56,7 @@
 #include "runtime/train/trainer_options.h"
 
 // Optimizers, one's own among them, and schedules of the learning rate.
+#include "run/optim/adafactor/adafactor.h"
 #include "run/optim/adam/adam.h"
 #include "run/optim/lamb/lamb.h"
 #include "run/optim/lion/lion.h"

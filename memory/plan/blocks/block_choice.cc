@@ -75,12 +75,7 @@ BlockChoiceOrRefusal ChooseKeptBlocks(const PlacementPolicy* policy,
     CASTOR_CHECK(plans.refusal().has_value());
     return *plans.refusal();
   }
-  const size_t moments = plans.best()->trace.ops.size();
-  if (moments > kMostSketchedMoments) {
-    SearchBlocksOfLongStep(&plans);
-  } else {
-    SearchBlocks(&plans);
-  }
+  SearchBlocks(&plans);
   return plans.TakeBest();
 }
 

@@ -28,11 +28,10 @@ class BlockPlans {
   // Returns true if the policy moves chunks at all and some block's activations
   // can leave.
   bool AnyCanLeave() const;
-  bool Fits(const BlockUses& uses) const;
 
-  // Plan or sketch the choice, unless that was done before, and return the
-  // length of its step in ns; INT64_MAX if it does not fit. Only Try's plans
-  // can be the best one.
+  // Plan or sketch the choice and return the length of its step in ns;
+  // INT64_MAX if it does not fit. Try plans no choice twice. Only its plans can
+  // be the best one.
   int64_t Try(const BlockUses& uses);
   int64_t Sketch(const BlockUses& uses);
   bool IsTried(const BlockUses& uses) const { return step_ns_.contains(uses); }
@@ -46,25 +45,17 @@ class BlockPlans {
   void KeepThoseThatStay();
 
   // Null if no choice that fits was tried.
-  const BlockChoice* best() const;
-  BlockChoice TakeBest() { return *std::move(best_[BestKind()]); }
-  const BlockUses& best_uses() const { return uses_of_best_[BestKind()]; }
+  const BlockChoice* best() const { return best_ ? &*best_ : nullptr; }
+  BlockChoice TakeBest() { return *std::move(best_); }
+  const BlockUses& best_uses() const { return best_uses_; }
   // The refusal of the first choice that did not fit.
   const std::optional<Refusal>& refusal() const { return refusal_; }
-  // The operators of all plans, each sketch counted in proportion to its time.
-  int64_t planned_operators() const { return planned_operators_; }
   // Returns true if the step is long enough for more planning to pay
   // (memory/plan/policy/effort.h).
   bool IsWorthMore() const;
-  // The number of sketched choices that fit.
-  int64_t sketches() const { return sketches_; }
 
  private:
   BlockChoice ChoiceOf(const BlockUses& uses, std::vector<Moment>* from) const;
-  int64_t Enter(BlockChoice choice, const std::vector<Moment>& from,
-                const BlockUses& uses, bool or_equal = false);
-  // 1: the best choice has blocks that may leave.
-  int BestKind() const;
 
   const PlacementPolicy* const policy_;
   const StepTrace& trace_;
@@ -76,15 +67,13 @@ class BlockPlans {
   std::vector<int64_t> order_;
   std::vector<int64_t> remake_ns_;
   int64_t kept_ns_ = 0;  // operators of a step that keeps all blocks
-  std::map<BlockUses, int64_t> step_ns_, sketch_ns_;
-  // Indexed by BestKind: 1 if any of the choice's blocks may leave.
-  std::optional<BlockChoice> best_[2];
-  BlockUses uses_of_best_[2];
+  std::map<BlockUses, int64_t> step_ns_;  // of the planned choices
+  std::optional<BlockChoice> best_;
+  BlockUses best_uses_;
+  double best_ns_ = 0;  // its step, with kCostOfLeaving (block_plans.cc)
   std::optional<Refusal> refusal_;
-  int64_t planned_operators_ = 0;
-  // About the operators of all plans that searches and sketches made.
+  // About how many operators were planned, in all plans of all searches.
   int64_t searched_operators_ = 0;
-  int64_t sketches_ = 0;
 };
 
 }  // namespace castor

@@ -74,6 +74,12 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
           absl::StrCat("parameter \"", parameter.name, "\" has ",
                        parameter.elements, " elements: at least 1 is needed"));
     }
+    if (options.states.margins && parameter.trainable &&
+        parameter.margins.elements() != parameter.elements) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter \"", parameter.name, "\" of ", parameter.elements,
+          " elements has rows and columns for ", parameter.margins.elements()));
+    }
     if (parameter.elements > kMaxElements - total) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parameter \"", parameter.name, "\" of ", parameter.elements,
@@ -188,8 +194,8 @@ int64_t SearchCapacity(absl::Span<const LayoutParameter> parameters,
       least = std::min(least, measure.outsize);
       continue;
     }
-    // What did not fit into the candidate does not fit into less: the cut into
-    // chunks stays the same at the size of the fullest one.
+    // Parameters that did not fit into the candidate do not fit into less: the
+    // cut into chunks stays the same at the size of the fullest one.
     const int64_t size = RoundUp(measure.fullest, grain);
     const int64_t total_elements = measure.outsize + measure.chunks * size;
     if (total_elements < least || (total_elements == least && size < best)) {

@@ -34,6 +34,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/ids.h"
+#include "memory/plan/layout/margins.h"
 #include "memory/plan/layout/state_layout.h"
 
 namespace castor {
@@ -49,6 +50,8 @@ struct LayoutParameter {
   std::string name;  // for messages and traces
   int64_t elements = 0;
   bool trainable = true;
+  // They count only where StateLayout::margins is set.
+  Margins margins = {};
   // The parameter's number in ChunkLayout; if invalid, its position in the
   // list.
   ParamId id = {};
@@ -100,6 +103,21 @@ struct ChunkLayout {
   }
   const ChunkPlace& place(ParamId id) const { return places[id.value]; }
   const ChunkSpec& chunk(ChunkId id) const { return chunks[id.value]; }
+  // The values that the optimizer keeps of the parameter's margins.
+  int64_t num_margins(ParamId id) const {
+    const LayoutParameter& of = parameter(id);
+    return states.margins && of.trainable ? of.margins.count() : 0;
+  }
+  int64_t num_margins(ChunkId id) const {
+    int64_t count = 0;
+    for (ParamId each : chunk(id).parameters) count += num_margins(each);
+    return count;
+  }
+  int64_t num_margins() const {
+    int64_t count = 0;
+    for (int64_t i = 0; i < num_chunks(); ++i) count += num_margins(ChunkId(i));
+    return count;
+  }
   int64_t payload_bytes(ChunkId id) const {
     return chunk(id).elements * SizeOf(dtype);
   }
@@ -131,7 +149,8 @@ struct ChunkLayout {
 // then the smaller S.
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
-// permutation, more than 2^48 elements in all, a chunk smaller than a tile, a
+// permutation, margins that the optimizer wants and that are not those of so
+// many elements, more than 2^48 elements in all, a chunk smaller than a tile, a
 // world size below 1, a rank out of it, more than kMaxStateSlots slots, masters
 // that payloads of the type cannot have (state_layout.h). Cost: about 100
 // passes over `parameters`.

@@ -146,6 +146,30 @@ TEST(ChunkLayout, StatesTakeTheirSlotsOfWhatTheRankHoldsOfTrainableChunks) {
   }
 }
 
+TEST(ChunkLayout, CountsTheMarginsOfTrainableParameters) {
+  EXPECT_EQ(MarginsOf({}), (Margins{1, 1, 0}));
+  EXPECT_EQ(MarginsOf({7}), (Margins{1, 7, 0}));
+  EXPECT_EQ(MarginsOf({7, 9}), (Margins{1, 7, 9}));
+  EXPECT_EQ(MarginsOf({2, 3, 7, 9}), (Margins{6, 7, 9}));
+  std::vector<LayoutParameter> parameters;
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{7, 9}, {5}, {2, 3, 4}}) {
+    const Margins margins = MarginsOf(shape);
+    parameters.push_back(
+        {.name = "p", .elements = margins.elements(), .margins = margins});
+  }
+  parameters[1].trainable = false;
+  const auto with = MakeChunkLayout(parameters, {.states = {.margins = true}});
+  ASSERT_TRUE(with.ok());
+  EXPECT_EQ(with->num_margins(ParamId(0)), 16);
+  EXPECT_EQ(with->num_margins(ParamId(1)), 0);
+  EXPECT_EQ(with->num_margins(ParamId(2)), 14);
+  EXPECT_EQ(with->num_margins(), 30);
+  EXPECT_EQ(MakeChunkLayout(parameters, {})->num_margins(), 0);
+  parameters[2].margins.rows = 4;
+  EXPECT_FALSE(MakeChunkLayout(parameters, {.states = {.margins = true}}).ok());
+}
+
 TEST(StateLayout, PartsLieOneAfterTheOther) {
   const StateLayout states = {.slots = {{"m", StateFormat::kBFloat16}, {"v"}}};
   EXPECT_EQ(states.num_parts(), 3);

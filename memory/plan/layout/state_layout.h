@@ -12,6 +12,10 @@
 // the payload's bits, so that the payload's own place is free for gradients
 // whatever the master's format.
 //
+// Where the optimizer keeps a value of each of a parameter's *margins*, its
+// rows and its columns (margins.h), these are fp32 and no part of a chunk's
+// states: they are small, stay in host memory, and every rank has all of them.
+//
 // The memory manager counts slots, gives them room and moves them. Only the
 // optimizer knows their meaning (run/optim/optimizer.h).
 #ifndef CASTOR_MEMORY_PLAN_LAYOUT_STATE_LAYOUT_H_
@@ -37,17 +41,21 @@ struct StateSlot {
   friend bool operator==(const StateSlot&, const StateSlot&) = default;
 };
 
-// Names an array that is kept from step to step: master, or a slot.
+// Names an array that is kept from step to step: master, a slot, or the values
+// of a parameter's margins.
 class StatePart {
  public:
   static const StatePart kMaster;
+  static const StatePart kMargins;
   static constexpr StatePart Slot(int slot) { return StatePart(slot + 1); }
 
-  // 0 is master, i + 1 is slot i: the order of the arrays in memory, and their
-  // numbers in checkpoints (docs/checkpoint-format.md).
+  // 0 is master, i + 1 is slot i: the order of the arrays in memory. They are
+  // the numbers in checkpoints (docs/checkpoint-format.md), as is that of the
+  // margins, which follows the last slot that there can be.
   constexpr explicit StatePart(int index) : index_(index) {}
   constexpr int index() const { return index_; }
   constexpr bool is_master() const { return index_ == 0; }
+  constexpr bool is_margins() const { return index_ == kMaxStateSlots + 1; }
   constexpr int slot() const { return index_ - 1; }
 
   friend constexpr auto operator<=>(StatePart, StatePart) = default;
@@ -56,6 +64,7 @@ class StatePart {
   int index_;
 };
 inline constexpr StatePart StatePart::kMaster{0};
+inline constexpr StatePart StatePart::kMargins{kMaxStateSlots + 1};
 
 struct StateLayout {
   StateFormat master = StateFormat::kFloat32;
@@ -63,11 +72,15 @@ struct StateLayout {
   // The number of sums over all elements of a parameter that an update needs,
   // which ranks that share a chunk add up in the middle of it.
   int sums = 0;
+  // If true, it keeps a value of each margin, and needs a sum over each.
+  bool margins = false;
 
-  // The number of parts; they are numbered from 0.
+  // The number of parts of a chunk's states; they are numbered from 0.
   int num_parts() const { return 1 + static_cast<int>(slots.size()); }
   StateFormat format(StatePart part) const {
-    return part.is_master() ? master : slots[part.slot()].format;
+    return part.is_master()    ? master
+           : part.is_margins() ? StateFormat::kFloat32
+                               : slots[part.slot()].format;
   }
   // The type of the values in master's first part, of which payloads are
   // rounded.

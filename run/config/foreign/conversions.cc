@@ -164,7 +164,7 @@ bool IsDataFile(absl::string_view path) {
   return false;
 }
 
-// Whether castor knows records of this type of Axolotl's by their keys.
+// Returns true if Castor knows records of this type of Axolotl's by their keys.
 bool IsKnownType(absl::string_view type) {
   for (const absl::string_view known :
        {"", "completion", "pretrain", "alpaca", "chat_template", "sharegpt"}) {
@@ -326,6 +326,13 @@ void OptimizerName(const ForeignKey& key, const Json& value,
   if (name == "sgd") {
     if (key.systems == "T") return account.Take(key.ours, "SGD");
     return without_adams_numbers("SGD", false);
+  }
+  if (name == "adafactor" && key.systems != "T") {
+    // transformers' Trainer gives it the rate and these.
+    for (const char* const off : {"relative_step", "scale_parameter"}) {
+      SetAtPath(account.ours(), absl::StrCat("optimizer.params.", off), false);
+    }
+    return without_adams_numbers("Adafactor", false);
   }
   for (const char* const lion :
        {"lion", "lion32bit", "pagedlion", "pagedlion32bit", "fusedlion"}) {

@@ -23,7 +23,7 @@ using ::testing::Not;
 constexpr char kModelAndData[] =
     R"("model": {"n_layer": 2, "n_positions": 16}, "data": {"train": "a.txt"})";
 
-// What castor train makes of the keys beside a model and data.
+// Parses the keys beside a model and data, as castor train does.
 absl::StatusOr<Config> Train(const std::string& keys) {
   return ParseConfig(TestModels(),
                      absl::StrCat("{", kModelAndData, ", ", keys, "}"), "", {},
@@ -176,7 +176,7 @@ TEST(DeepSpeed, RefusesInOneMessageWhatItCannotHave) {
         "ds.json: zero_optimization.stage3_magic: DeepSpeed has no such key",
         "zero_optimization.zero_quantized_gradients: it changes results",
         "optimizer.type: castor's optimizers are AdamW, Adam, AdamW8bit, "
-        "AdamW16bit, Lamb, Lion, Lion8bit, SGD, and "
+        "AdamW16bit, Lamb, Lion, Lion8bit, SGD, Adafactor, and "
         "OneBitAdam is none of them: give \"Adam\"",
         "scheduler.type: castor has no schedule \"OneCycle\"",
         "sparse_attention: it changes results, and castor does not have it: ",

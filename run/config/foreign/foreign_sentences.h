@@ -21,7 +21,7 @@ inline constexpr absl::string_view kKernels = "castor has kernels of its own";
 inline constexpr absl::string_view kOneKernel =
     "castor's optimizers have one kernel for each device";
 inline constexpr absl::string_view kOptimizers =
-    "castor has AdamW, Adam and Lamb";
+    "castor's optimizers are those that optimizer.type names";
 inline constexpr absl::string_view kBetas = "a list of both";
 inline constexpr absl::string_view kWholeAttention =
     "castor's attention is whole";

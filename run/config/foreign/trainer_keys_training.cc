@@ -1,3 +1,4 @@
+#include "absl/strings/str_cat.h"
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/foreign_key.h"
 #include "run/config/foreign/foreign_sentences.h"
@@ -29,6 +30,13 @@ constexpr absl::string_view kLastBatch =
     "the last batch of a pass is filled up with the first samples of the next "
     "one";
 
+// A yes or no, in place of which another key has a value now.
+void OldName(const ForeignKey& key, const Json& value,
+             ForeignAccount& account) {
+  if (IsOff(value)) return account.Ignore(kNothing);
+  account.Lack(absl::StrCat("it is ", key.says, ": give that"));
+}
+
 constexpr ForeignKey kKeys[] = {
     // Optimizer.
     {"HALT", "learning_rate", "optimizer.params.lr", Same},
@@ -49,7 +57,7 @@ constexpr ForeignKey kKeys[] = {
     {"A", "optimizer", "optimizer.type", OptimizerName},
     {"HAL", "optim_args optim_target_modules", "", Lacking,
      "its optimizers have the keys of docs/configuration.md"},
-    {"HL", "adafactor", "", Lacking, kOptimizers},
+    {"HL", "adafactor", "", OldName, "an old name of optim: adafactor"},
     {"HAL", "max_grad_norm", "gradient_clipping", IfPositive},
     {"T", "clip_grad_norm", "gradient_clipping", IfPositive},
     {"T", "optimizer_in_bwd", "", Ignored,
@@ -73,7 +81,7 @@ constexpr ForeignKey kKeys[] = {
     {"A", "lr_quadratic_warmup", "", Lacking, "a warm-up rises on a line"},
     {"A", "lr_groups embedding_lr embedding_lr_scale loraplus_lr_ratio", "",
      Lacking, "optimizer.groups has patterns of names and their rates"},
-    // How long, and how much at once.
+    // The run's length, and the size of a batch.
     {"HL", "num_train_epochs", "num_train_epochs", IfPositive},
     {"A", "num_epochs", "num_train_epochs", IfPositive},
     {"T", "epochs", "num_train_epochs", IfPositive},
@@ -111,7 +119,7 @@ constexpr ForeignKey kKeys[] = {
     {"HL", "length_column_name", "", Ignored, "lengths are counted"},
     {"HAL", "dataloader_drop_last", "", Ignored, kLastBatch},
     {"A", "drop_last", "", Ignored, kLastBatch},
-    // What is said, and what is kept.
+    // Logs and metrics, and files that are kept.
     {"HAL", "logging_steps", "steps_per_print", Steps},
     {"T", "log_every_n_steps", "steps_per_print", IfPositive},
     {"HL",
