@@ -5,28 +5,31 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: ./test.sh [--quick] [--werror]
+usage: ./test.sh [--quick] [--werror] [--within MINUTES]
 
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised, but those of memory/, device/, run/, runtime/ and
      client/ of which 2 runs all cases (the others have the tag "fewer-cases-sanitized");
      everything else that can be built is built;
-  2. those of these folders, a share of the property tests, those of checkpoints
+  2. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
+  3. those of these folders, a share of the property tests, those of checkpoints
      of several ranks and of fp16, and those of the file that a trace is written
      to, under AddressSanitizer and UndefinedBehaviorSanitizer;
-  3. those of these folders that know threads, the thread pool's, those of GPU
+  4. those of these folders that know threads, the thread pool's, those of GPU
      blocks that take turns, the same share, the same of tests/, and
      tests:fake_gpu_test, under ThreadSanitizer;
-  4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
 
-and meanwhile, with what of the processors is left, README's first command for
+and meanwhile, with what these leave of the processors, README's first command for
 five steps in a clean Debian 13, which counts as one test case: tools/
 check_release.sh --quick trixie. Where such a system cannot be made, without
 root for instance, it says so and counts as skipped. What it has downloaded and
 compiled stays in the folder CASTOR_RELEASE_CACHE (~/.cache/castor); where that
 is set and empty, nowhere.
 
+--within MINUTES: a part that has not begun after that long is left out, and so is
+Debian 13 where it has not ended by then and all else has; each is named and counts
+as skipped. Without it everything is run, however long it takes.
 --quick: all tests, optimised, and nothing else. --werror: a compiler's warning
 is an error, as in continuous integration. The last line is "N passed,
 N failed": test cases, not programs, over all runs. A target that does not build
@@ -37,14 +40,24 @@ END
 
 quick=0
 strict=()
-for argument in "$@"; do
-  case "${argument}" in
+within="" # minutes
+while [[ $# -gt 0 ]]; do
+  case "$1" in
     --quick) quick=1 ;;
     --werror) strict=(--config=werror) ;;
+    --within)
+      if [[ ! "${2:-}" =~ ^[1-9][0-9]*$ ]]; then
+        echo "test: --within wants a number of minutes; see ./test.sh --help" >&2
+        exit 2
+      fi
+      within="$2"
+      shift
+      ;;
     -h | --help) usage; exit 0 ;;
-    *) echo "test: unknown argument '${argument}'; see ./test.sh --help" >&2
+    *) echo "test: unknown argument '$1'; see ./test.sh --help" >&2
        exit 2 ;;
   esac
+  shift
 done
 
 setup=(--tests)
@@ -96,10 +109,26 @@ show=(--noshow_progress)
 jobs=("--jobs=HOST_CPUS*2.5" "--local_cpu_resources=HOST_CPUS*2.5"
   --local_test_jobs=HOST_CPUS*2.5)
 
+# Whether --within leaves no time for more.
+is_late() {
+  [[ -n "${within}" && "${SECONDS}" -ge $((within * 60)) ]]
+}
+
+# leave_out NAME: says and counts that there was no time for a part.
+leave_out() {
+  echo "test: $1: SKIPPED, the ${within} minutes of --within are over"
+  skipped=$((skipped + 1))
+  times+="$1 left out, "
+}
+
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
 run_tests() {
   local name="$1" status counts started="${SECONDS}"
   shift
+  if is_late; then
+    leave_out "${name}"
+    return
+  fi
   echo "test: ${name}"
   castor_bazel test -c opt --keep_going --test_output=errors \
     --test_summary=terse "${show[@]}" "${jobs[@]}" "${strict[@]}" \
@@ -133,6 +162,10 @@ export CASTOR_CUDA_ARCHS="${CASTOR_CUDA_ARCHS-80}"
 # Runs the tests of the Python package, which are not Bazel's.
 run_python_tests() {
   local log="${events}/python.log" p f started="${SECONDS}"
+  if is_late; then
+    leave_out python
+    return
+  fi
   echo "test: python"
   [[ ${#strict[@]} -eq 0 ]] || export CASTOR_WERROR=1
   python/tests/run.sh >"${log}" 2>&1 || cat "${log}"
@@ -145,8 +178,10 @@ run_python_tests() {
   times+="python $((SECONDS - started)) s, "
 }
 
-# Starts README's first command in a clean Debian 13, in the background and with
-# the least priority, where the tests leave time.
+# Starts README's first command in a clean Debian 13, in the background, where the
+# tests leave time. Linux shares processors among sessions of processes before it
+# looks at what is "nice" within one, so that this is a session of its own, with the
+# least share.
 start_release_check() {
   local cache="${CASTOR_RELEASE_CACHE-${XDG_CACHE_HOME:-${HOME:-}/.cache}/castor}"
   local folders=()
@@ -161,14 +196,27 @@ start_release_check() {
   fi
   echo "test: trixie: the first command of README in a clean Debian 13, meanwhile"
   # It ends with this script, however that ends.
-  setpriv --pdeathsig TERM nice -n 19 tools/check_release.sh --quick \
-    "${folders[@]}" trixie >"${events}/trixie.log" 2>&1 </dev/null &
+  setsid bash -c '
+    { echo 19 >/proc/self/autogroup; } 2>/dev/null
+    exec setpriv --pdeathsig TERM nice -n 19 "$@"' - \
+    tools/check_release.sh --quick "${folders[@]}" trixie \
+    >"${events}/trixie.log" 2>&1 </dev/null &
   release_job="$!"
 }
 
 # Waits for it, and counts it.
 count_release_check() {
   local status=0 log="${events}/trixie.log" started="${SECONDS}"
+  while kill -0 "${release_job}" 2>/dev/null; do
+    if is_late; then
+      kill -TERM "${release_job}" 2>/dev/null
+      wait "${release_job}" 2>/dev/null
+      release_job=""
+      leave_out trixie
+      return
+    fi
+    sleep 1
+  done
   wait "${release_job}" || status=$?
   release_job=""
   sed -n 's/^check_release: trixie: /test: trixie: /p' "${log}"
@@ -205,6 +253,7 @@ else
     exit 1
   fi
   run_tests optimised -- //... "${sanitized[@]/#/-}"
+  run_python_tests
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
   # The property tests are whole training runs with every stream at work. Only
@@ -240,7 +289,6 @@ else
     //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
 
-  run_python_tests
   count_release_check
 fi
 

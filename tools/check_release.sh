@@ -241,7 +241,10 @@ set_up_system() {
       echo "build --disk_cache=/var/cache/castor-bazel"
     # Whether it compiles shows as well, in half of the time. Vector instructions
     # want some optimisation.
+    # Without a server, which would be a session of its own, it all has the share of
+    # the processors that this script was given.
     [[ "${quick}" -eq 0 ]] || printf '%s\n' \
+      "startup --batch" \
       "build --copt=-O0 --copt=-U_FORTIFY_SOURCE" \
       "build --per_file_copt=kernels/.*,third_party/precompiled/kernel.*@-O1"
   } >"${system}/root/.bazelrc"
