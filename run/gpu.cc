@@ -1,5 +1,7 @@
 #include "run/gpu.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -14,6 +16,13 @@ Gpu GpuElsewhere() {
   Gpu gpu;
   gpu.sizes = &kernels::cuda::kSizes;
   return gpu;
+}
+
+DeviceMemory MemoryOf(const cuda::GpuMemory& gpu, int64_t world_size) {
+  const int64_t shared = world_size > 1 ? kNcclBytes : 0;
+  return {
+      .usable_bytes = std::max<int64_t>(0, gpu.usable_bytes() - shared),
+      .room = {.free_bytes = gpu.free_bytes, .total_bytes = gpu.total_bytes}};
 }
 
 absl::StatusOr<int> GpuOfRank(cuda::Api& api, int local_rank) {

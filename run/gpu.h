@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "kernels/kernel_sizes.h"
 #include "kernels/kernel_table.h"
+#include "run/first_budget.h"
 
 namespace castor {
 
@@ -48,6 +49,10 @@ Gpu GpuElsewhere();
 // channels, most of them made when parts first move. It is an estimate until it
 // was measured on several GPUs.
 inline constexpr int64_t kNcclBytes = int64_t{1} << 30;
+
+// Returns a GPU's memory for one of `world_size` ranks, less kNcclBytes where
+// they are several.
+DeviceMemory MemoryOf(const cuda::GpuMemory& gpu, int64_t world_size);
 
 // FailedPrecondition: a GPU of this name, whose compute capability is 86 for
 // 8.6, has less than `least_capability`.

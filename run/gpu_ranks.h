@@ -11,11 +11,12 @@
 
 namespace castor {
 
-// Returns the bytes for which the GPUs of all ranks have room, so that all plan
-// alike: the least of the usable bytes, less what NCCL takes for itself.
-// `local_rank`: see FindGpu (run/gpu.h). All ranks call it together, and a
-// failure is the same on all.
-absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank);
+// Returns the bytes with which all ranks begin where none were asked for, so
+// that all plan alike: the least of their FirstBudget. `local_rank`: see
+// FindGpu (run/gpu.h). All ranks call it together, and a failure is the same on
+// all.
+absl::StatusOr<int64_t> FirstBudgetOfGpus(RankGroup& group, int local_rank,
+                                          bool follows);
 
 // Joins the ranks' GPUs, so that parts can move between them; see
 // device/cuda/nccl/join_gpus.h.

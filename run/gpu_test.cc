@@ -45,6 +45,17 @@ TEST(FindGpu, SaysWhatABuildHasNoCodeFor) {
   oldest_of_build = 75;
 }
 
+TEST(MemoryOf, LeavesNcclItsPartWhereThereAreSeveralRanks) {
+  constexpr cuda::GpuMemory kGpu = {.free_bytes = 20 * kNcclBytes,
+                                    .total_bytes = 32 * kNcclBytes,
+                                    .margin_bytes = kNcclBytes};
+  EXPECT_EQ(MemoryOf(kGpu, 1).usable_bytes, 19 * kNcclBytes);
+  EXPECT_EQ(MemoryOf(kGpu, 2).usable_bytes, 18 * kNcclBytes);
+  EXPECT_EQ(MemoryOf(kGpu, 1).room.free_bytes, 20 * kNcclBytes);
+  constexpr cuda::GpuMemory kFull = {.free_bytes = kNcclBytes / 2};
+  EXPECT_EQ(MemoryOf(kFull, 2).usable_bytes, 0);
+}
+
 }  // namespace
 
 namespace cuda {

@@ -1,21 +1,19 @@
 #include "cli/machine/gpu.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "cli/machine/bandwidth.h"
 #include "cli/machine/planned_machine.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/locality.h"
 #include "device/cuda/runtime_api.h"
 #include "device/machines/machines.h"
+#include "run/first_budget.h"
 #include "run/gpu_kernels.h"
-#include "run/program/memory_follower.h"
 
 namespace castor::cli {
 namespace {
@@ -50,17 +48,11 @@ absl::Status MeasureBus(CudaDevice& device, FoundGpu* gpu) {
 }  // namespace
 
 void RunOn(const Gpu& gpu, DType dtype, TrainerOptions* options) {
-  if (options->memory.device_bytes >= kUnlimitedBytes) {
-    options->memory.device_bytes = gpu.memory.usable_bytes();
-    if (options->memory.follows_device) {
-      options->memory.device_bytes = std::min(
-          options->memory.device_bytes,
-          MemoryFollower::RoomFor({.free_bytes = gpu.memory.free_bytes,
-                                   .total_bytes = gpu.memory.total_bytes},
-                                  /*own_bytes=*/0));
-    }
-  }
-  options->memory.device_has_own_memory = true;
+  MemoryOptions& memory = options->memory;
+  memory.device_bytes =
+      FirstBudget(MemoryOf(gpu.memory, options->ranks.world_size),
+                  memory.device_bytes, memory.follows_device);
+  memory.device_has_own_memory = true;
   options->gpu_sizes = gpu.sizes;
   // The warm-up is planned with these speeds; it measures the real ones.
   // Several ranks must plan alike, whatever GPUs they have.

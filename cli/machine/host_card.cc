@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "device/host/emulated_card.h"
 #include "device/host/host_device.h"
-#include "run/program/memory_follower.h"
+#include "run/first_budget.h"
 
 namespace castor::cli {
 namespace {
@@ -23,12 +23,13 @@ HostDeviceOptions::Card CardOf(const DeviceConfig& device, int local_rank) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> RoomOnCard(const DeviceConfig& device, int local_rank) {
+absl::StatusOr<int64_t> FirstBudgetOnCard(const DeviceConfig& device,
+                                          int local_rank) {
   const HostDeviceOptions::Card is = CardOf(device, local_rank);
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<EmulatedCard> card,
                           EmulatedCard::Open(is.bytes, is.folder));
   CASTOR_ASSIGN_OR_RETURN(const DeviceRoom room, card->Room());
-  return MemoryFollower::RoomFor(room, /*own_bytes=*/0);
+  return FirstBudget({.room = room}, kUnlimitedBytes, /*follows=*/true);
 }
 
 absl::Status RunOnCard(const Config& config, int local_rank,
@@ -36,11 +37,12 @@ absl::Status RunOnCard(const Config& config, int local_rank,
   MemoryOptions& memory = options->memory;
   if (memory.follows_device && memory.device_bytes >= kUnlimitedBytes) {
     const int64_t all = config.device.memory;
-    memory.device_bytes = MemoryFollower::RoomFor(
-        {.free_bytes = all, .total_bytes = all}, /*own_bytes=*/0);
+    memory.device_bytes =
+        FirstBudget({.room = {.free_bytes = all, .total_bytes = all}},
+                    kUnlimitedBytes, /*follows=*/true);
     if (!options->admit_only) {
       CASTOR_ASSIGN_OR_RETURN(memory.device_bytes,
-                              RoomOnCard(config.device, local_rank));
+                              FirstBudgetOnCard(config.device, local_rank));
     }
   }
   options->open_device =

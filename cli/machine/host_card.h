@@ -12,14 +12,15 @@
 
 namespace castor::cli {
 
-// Returns the budget, in bytes, with which a run begins that follows the card:
-// the room on the card now. `local_rank` numbers this machine's ranks, each of
-// which has a card.
-absl::StatusOr<int64_t> RoomOnCard(const DeviceConfig& device, int local_rank);
+// Returns the budget, in bytes, with which a run begins that follows the card
+// (FirstBudget): what others leave free of it now, but for a sixteenth of the
+// card. `local_rank` numbers this machine's ranks, each of which has a card.
+absl::StatusOr<int64_t> FirstBudgetOnCard(const DeviceConfig& device,
+                                          int local_rank);
 
 // Makes the trainer run on the rank's card. A budget that follows the card and
-// is not known yet becomes the room on the card or, in a run that is only
-// planned, the room that there would be if nobody else used the card.
+// is not known yet becomes FirstBudgetOnCard or, in a run that is only planned,
+// what that would be if nobody else used the card.
 // ResourceExhausted: that is less than memory.device_memory_floor.
 absl::Status RunOnCard(const Config& config, int local_rank,
                        TrainerOptions* options);

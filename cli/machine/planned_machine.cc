@@ -10,8 +10,8 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/cuda/gpu.h"
+#include "run/first_budget.h"
 #include "run/gpu.h"
-#include "run/program/memory_follower.h"
 
 namespace castor::cli {
 namespace {
@@ -21,13 +21,8 @@ constexpr int64_t kMaxFileBytes = 1 << 20;
 // copies come to.
 constexpr int64_t kCopyLatencyNs = 10'000;
 
-cuda::GpuMemory MemoryOf(const GpuSpec& gpu) {
-  return cuda::ExpectMemory(gpu.reported_bytes);
-}
-
 int64_t UsableBytes(const GpuSpec& gpu, int64_t ranks) {
-  return std::max<int64_t>(
-      0, MemoryOf(gpu).usable_bytes() - (ranks > 1 ? kNcclBytes : 0));
+  return MemoryOf(cuda::ExpectMemory(gpu.reported_bytes), ranks).usable_bytes;
 }
 
 std::string FormatGbps(double bytes_per_s) {
@@ -214,28 +209,24 @@ absl::Status PutOn(const PlannedMachine& machine, Config* config) {
   // The GPU's own is known.
   config->device.memory = 0;
   config->device.memory_dir.clear();
-  const int64_t usable = UsableBytes(*machine.gpu, config->world_size());
+  const cuda::GpuMemory expected =
+      cuda::ExpectMemory(machine.gpu->reported_bytes);
+  const DeviceMemory device = MemoryOf(expected, config->world_size());
+  const int64_t usable = device.usable_bytes;
   if (memory.device_memory < kUnlimitedBytes && memory.device_memory > usable) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory.device_memory ", FormatBytes(memory.device_memory),
                      " is more than the ", machine.gpu->name, " has room for, ",
-                     MemoryOf(*machine.gpu).ToString()));
+                     expected.ToString()));
   }
   if (memory.device_memory_floor > usable) {
     return absl::InvalidArgumentError(absl::StrCat(
         "memory.device_memory_floor ", FormatBytes(memory.device_memory_floor),
         " is more than the ", machine.gpu->name, " has room for, ",
-        MemoryOf(*machine.gpu).ToString()));
+        expected.ToString()));
   }
-  memory.device_memory = std::min(memory.device_memory, usable);
-  if (memory.follows_device) {
-    const cuda::GpuMemory is = MemoryOf(*machine.gpu);
-    memory.device_memory = std::min(
-        memory.device_memory,
-        MemoryFollower::RoomFor(
-            {.free_bytes = is.free_bytes, .total_bytes = is.total_bytes},
-            /*own_bytes=*/0));
-  }
+  memory.device_memory =
+      FirstBudget(device, memory.device_memory, memory.follows_device);
   return absl::OkStatus();
 }
 

@@ -127,14 +127,15 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
   if (config->device.type == DeviceType::kCuda && group.world_size() > 1 &&
       config->memory.device_memory >= kUnlimitedBytes) {
     CASTOR_ASSIGN_OR_RETURN(config->memory.device_memory,
-                            CommonDeviceMemory(group, share.local_rank));
+                            FirstBudgetOfGpus(group, share.local_rank,
+                                              config->memory.follows_device));
   }
   if (config->device.memory > 0 && group.world_size() > 1 &&
       config->memory.follows_device) {
     CASTOR_ASSIGN_OR_RETURN(
         config->memory.device_memory,
         LeastOfRanks(group, "room for a budget",
-                     RoomOnCard(config->device, share.local_rank)));
+                     FirstBudgetOnCard(config->device, share.local_rank)));
   }
   bool agreed = false;
   MemoryRequests requests;

@@ -112,7 +112,8 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     if (place != nullptr &&
         asked->config.memory.device_memory >= castor::kUnlimitedBytes) {
       CASTOR_ASSIGN_OR_RETURN(device_bytes,
-                              castor::CommonDeviceMemory(ranks, place->gpu));
+                              castor::FirstBudgetOfGpus(ranks, place->gpu,
+                                                        /*follows=*/false));
     }
   }
   auto opened = valid.ok()
@@ -418,7 +419,10 @@ void castor_gpu_free(int gpu, void* address) {
 castor_status castor_set_device_memory(castor_run* run, const char* size) {
   const auto bytes = castor::ParseBytes(size);
   if (!bytes.ok()) return Tell(bytes.status());
-  return Tell(run, run->run->SetDeviceMemory(*bytes));
+  const absl::Status set = run->run->SetDeviceMemory(*bytes);
+  // A trace that begins later tells this budget.
+  if (set.ok()) run->config.memory.device_memory = *bytes;
+  return Tell(run, set);
 }
 
 int64_t castor_steps(const castor_run* run) { return run->run->steps(); }

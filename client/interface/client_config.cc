@@ -18,6 +18,7 @@
 #include "run/config/foreign/colossal.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/parameter_groups.h"
+#include "run/first_budget.h"
 #include "run/gpu.h"
 #include "run/optim/lr_schedule.h"
 
@@ -110,9 +111,9 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
     if (!gpu.ok()) {
       return Annotate("config: device.type: \"cuda\"", gpu.status());
     }
-    if (asked.options.memory.device_bytes >= kUnlimitedBytes) {
-      asked.options.memory.device_bytes = gpu->memory.usable_bytes();
-    }
+    asked.options.memory.device_bytes =
+        FirstBudget(MemoryOf(gpu->memory, asked.options.ranks.world_size),
+                    memory.device_memory, /*follows=*/false);
     asked.options.memory.device_has_own_memory = true;
     asked.options.gpu = {.open = OpenerOf(*gpu, threads, place->stream),
                          .stream = place->stream,

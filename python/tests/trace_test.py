@@ -95,6 +95,24 @@ class Trace(unittest.TestCase):
                  and r["type"] == "step"]
         self.assertEqual(steps, [3, 4])
 
+    def test_tells_the_budget_that_the_run_has_when_it_begins(self) -> None:
+        before, after = 768 << 10, 640 << 10
+        with engine_of(Net(64), 1, 1 << 20) as engine:
+            for budget in (1 << 20, before):
+                engine.set_device_memory(budget)
+                one_step(engine, torch.ones(4, 64))
+            engine.trace(self.path)
+            one_step(engine, torch.ones(4, 64))
+            engine.set_device_memory(after)
+            one_step(engine, torch.ones(4, 64))
+        records = [r for r in self.lines()[1:] if isinstance(r, dict)]
+        told = {r["type"]: r for r in records}
+        self.assertEqual(told["run"]["device_budget_bytes"], before)
+        changes = [r for r in records if r["type"] == "budget"]
+        self.assertEqual(
+            [(r["from_bytes"], r["to_bytes"]) for r in changes], [(before, after)]
+        )
+
 
 if __name__ == "__main__":
     unittest.main()

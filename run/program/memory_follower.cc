@@ -4,11 +4,6 @@
 
 namespace castor {
 
-int64_t MemoryFollower::RoomFor(const DeviceRoom& card, int64_t own_bytes) {
-  return std::max<int64_t>(1,
-                           own_bytes + card.free_bytes - card.total_bytes / 16);
-}
-
 std::optional<int64_t> MemoryFollower::Look(int64_t room, int64_t budget,
                                             int64_t least, int64_t most) {
   const int64_t wanted = std::min(std::max(room, least), most);

@@ -1,24 +1,18 @@
 // Which budget a run should have that follows what others leave free of its
 // device's memory.
 //
-// A run leaves a sixteenth of the card free, so that somebody else can begin to
-// work there at all. So its room is
-//
-//   room = what it has + what is free - total / 16,
-//
-// on several ranks the least of all of them. It is looked at between any two
-// steps. A budget that is more than a thirty-second above the room shrinks to
-// it at once. One that is more than a sixteenth below it grows to it, when that
-// was so before kGrowAfter steps in a row: whoever takes a little and gives it
-// back changes nothing. A change that was refused is tried again after twice as
-// many steps, at most kMostWait.
+// The room of a run is RoomFor (run/first_budget.h), on several ranks the least
+// of all of them. It is looked at between any two steps. A budget that is more
+// than a thirty-second above the room shrinks to it at once. One that is more
+// than a sixteenth below it grows to it, when that was so before kGrowAfter
+// steps in a row: whoever takes a little and gives it back changes nothing. A
+// change that was refused is tried again after twice as many steps, at most
+// kMostWait.
 #ifndef CASTOR_RUN_PROGRAM_MEMORY_FOLLOWER_H_
 #define CASTOR_RUN_PROGRAM_MEMORY_FOLLOWER_H_
 
 #include <cstdint>
 #include <optional>
-
-#include "device/device.h"
 
 namespace castor {
 
@@ -26,10 +20,6 @@ class MemoryFollower {
  public:
   static constexpr int64_t kGrowAfter = 4;  // steps
   static constexpr int64_t kMostWait = 64;  // steps
-
-  // The room of a device that has `own_bytes` on a card with this much, at
-  // least 1 byte.
-  static int64_t RoomFor(const DeviceRoom& card, int64_t own_bytes);
 
   // Between two steps: the budget to change to, if any. It is no less than
   // `least` and no more than `most`, whatever the room. All in bytes.

@@ -11,15 +11,6 @@ namespace {
 constexpr int64_t kLeast = 320;
 constexpr int64_t kMost = 3200;
 
-TEST(MemoryFollower, LeavesASixteenthOfTheCardFree) {
-  EXPECT_EQ(MemoryFollower::RoomFor({.free_bytes = 300, .total_bytes = 1600},
-                                    /*own_bytes=*/700),
-            900);
-  EXPECT_EQ(MemoryFollower::RoomFor({.free_bytes = 0, .total_bytes = 1600},
-                                    /*own_bytes=*/50),
-            1);
-}
-
 TEST(MemoryFollower, ShrinksAtOnceByMoreThanAThirtySecond) {
   MemoryFollower follower;
   EXPECT_EQ(follower.Look(1550, 1600, kLeast, kMost), std::nullopt);

@@ -11,6 +11,7 @@
 #include "device/comm/agreement.h"
 #include "memory/plan/blocks/offloaded_blocks.h"
 #include "memory/plan/planner/run_planner.h"
+#include "run/first_budget.h"
 #include "run/refusal_status.h"
 #include "runtime/train/trainer.h"
 
@@ -92,7 +93,7 @@ int64_t Trainer::DeviceMemoryRequest() const {
 absl::StatusOr<int64_t> Trainer::BudgetToTell() {
   if (!options_.memory.follows_device) return DeviceMemoryRequest();
   CASTOR_ASSIGN_OR_RETURN(const DeviceRoom card, device_->Room());
-  return MemoryFollower::RoomFor(card, device_->memory_bytes());
+  return RoomFor(card, device_->memory_bytes());
 }
 
 int64_t Trainer::requested_device_memory() const {
@@ -182,10 +183,10 @@ absl::Status Trainer::FollowDevice() {
 
 absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, BudgetAsker asker,
                                          Refusal* refusal) {
+  const int64_t start_ns = device_->NowNs();
   replanner_.ForgetAll();  // earlier inquiries are for another budget
   // A device that cannot be resized says so here, before anything changes.
   CASTOR_RETURN_IF_ERROR(device_->Resize(device_->memory_bytes()));
-  const int64_t start_ns = device_->NowNs();
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   const MemoryOptions memory = options_.memory;
   const StepProgram program = *training;
@@ -199,6 +200,7 @@ absl::Status Trainer::ChangeDeviceMemory(int64_t bytes, BudgetAsker asker,
       failure_.Update(Failed(planned));
       return failure_;
     }
+    TellPause(WorkKind::kResizing, start_ns);
     return absl::ResourceExhaustedError(
         absl::StrCat(planned.message(), "; the run goes on with ",
                      FormatBytes(memory.device_bytes), " (",

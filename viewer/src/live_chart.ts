@@ -91,7 +91,8 @@ export class LiveChart {
                 paths: () => null,
                 points: {show: true, size: 5, fill: color(curve.color)},
               } : {}),
-              spanGaps: true,
+              // A dashed curve is a budget, which a run has or has not.
+              spanGaps: !curve.dashed,
               value: (_, v) => value(v),
             })),
           ],
