@@ -1,6 +1,7 @@
 #include "cli/machine/measured_rates.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -23,8 +24,7 @@ constexpr int kRounds = 5;
 // Shorter work is repeated within a round, for the clock's sake.
 constexpr double kLeastSeconds = 0.004;
 constexpr double kMostRepeats = 1000;
-// Rows and columns of the matrices: from those of the smallest models' layers
-// to those of large ones.
+// Inputs of linear layers, from the smallest models' to those of large ones.
 constexpr int64_t kSides[] = {64, 128, 256, 512, 1024};
 // Bytes of three arrays, from what the first cache holds to what none does.
 constexpr int64_t kArrayBytes[] = {int64_t{48} << 10, int64_t{384} << 10,
@@ -72,50 +72,88 @@ absl::StatusOr<double> SecondsOf(Device& device, StreamId stream,
          static_cast<double>(repeats);
 }
 
-// Units a second in the fastest of several rounds, after two that are not
-// counted.
-absl::StatusOr<double> BestRate(Device& device, StreamId stream, double units,
-                                const Work& work) {
+// Units a second in the median of several rounds, after two that are not
+// counted: a step waits for what else runs on the machine, too.
+absl::StatusOr<double> UsualRate(Device& device, StreamId stream, double units,
+                                 const Work& work) {
   CASTOR_RETURN_IF_ERROR(SecondsOf(device, stream, work, 1).status());
   CASTOR_ASSIGN_OR_RETURN(const double once,
                           SecondsOf(device, stream, work, 1));
   const auto repeats =
       static_cast<int64_t>(std::clamp(kLeastSeconds / once, 1.0, kMostRepeats));
-  double least = once;
-  for (int round = 0; round < kRounds; ++round) {
-    CASTOR_ASSIGN_OR_RETURN(const double seconds,
-                            SecondsOf(device, stream, work, repeats));
-    least = std::min(least, seconds);
+  std::array<double, kRounds> seconds;
+  for (double& of_round : seconds) {
+    CASTOR_ASSIGN_OR_RETURN(of_round, SecondsOf(device, stream, work, repeats));
   }
-  return units / least;
+  std::sort(seconds.begin(), seconds.end());
+  return units / seconds[kRounds / 2];
+}
+
+// The three products of a linear layer, x [side / 2, side] with weights
+// [side, 2 side]: of forward, of backward to its input, and to its weights,
+// which adds to their gradients. Each takes 2 side^3 flops.
+std::array<kernels::MatmulArgs, 3> LayerProducts(int64_t side, DType dtype) {
+  const int64_t rows = side / 2, inputs = side, outputs = 2 * side;
+  return {{{.m = rows,
+            .n = outputs,
+            .k = inputs,
+            .lda = inputs,
+            .ldb = outputs,
+            .ldc = outputs,
+            .dtype = dtype},
+           {.m = rows,
+            .n = inputs,
+            .k = outputs,
+            .lda = outputs,
+            .ldb = outputs,
+            .transpose_b = true,
+            .ldc = inputs,
+            .dtype = dtype},
+           {.m = inputs,
+            .n = outputs,
+            .k = rows,
+            .lda = inputs,
+            .transpose_a = true,
+            .ldb = outputs,
+            .ldc = outputs,
+            .accumulate = true,
+            .dtype = dtype}}};
 }
 
 absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
                                         const kernels::KernelSizes* gpu_sizes) {
   RateBySize rates;
   for (const int64_t side : kSides) {
-    const int64_t matrix = side * side * SizeOf(dtype);
-    kernels::MatmulArgs args = {.m = side,
-                                .n = side,
-                                .k = side,
-                                .lda = side,
-                                .ldb = side,
-                                .ldc = side,
-                                .dtype = dtype};
-    Places places(device.memory(),
-                  3 * matrix + kernels::WorkspaceBytes(gpu_sizes, args));
-    const double flops = 2.0 * static_cast<double>(side * side * side);
-    CASTOR_ASSIGN_OR_RETURN(const double rate,
-                            BestRate(device, StreamId::kCompute, flops,
-                                     [&](const ExecContext& context) {
-                                       std::byte* const at = places.Next();
-                                       args.a = at;
-                                       args.b = at + matrix;
-                                       args.c = at + 2 * matrix;
-                                       args.workspace = at + 3 * matrix;
-                                       return kernels::Run(context, args);
-                                     }));
-    rates.points.push_back({flops, rate});
+    std::array<kernels::MatmulArgs, 3> products = LayerProducts(side, dtype);
+    int64_t workspace = 0;
+    for (const kernels::MatmulArgs& args : products) {
+      workspace = std::max(workspace, kernels::WorkspaceBytes(gpu_sizes, args));
+    }
+    // Each operand is one of x and what has its shape, the outputs, the
+    // weights.
+    const int64_t x = side / 2 * side * SizeOf(dtype);
+    const int64_t y = 2 * x, w = 4 * x;
+    Places places(device.memory(), x + y + w + workspace);
+    const double flops = 3 * 2.0 * static_cast<double>(side * side * side);
+    CASTOR_ASSIGN_OR_RETURN(
+        const double rate,
+        UsualRate(device, StreamId::kCompute, flops,
+                  [&](const ExecContext& context) -> absl::Status {
+                    for (size_t i = 0; i < products.size(); ++i) {
+                      kernels::MatmulArgs& args = products[i];
+                      std::byte* const at = places.Next();
+                      std::byte* const of_x = at;
+                      std::byte* const of_y = at + x;
+                      std::byte* const of_w = at + x + y;
+                      args.a = i == 1 ? of_y : of_x;
+                      args.b = i == 2 ? of_y : of_w;
+                      args.c = i == 0 ? of_y : i == 1 ? of_x : of_w;
+                      args.workspace = at + x + y + w;
+                      CASTOR_RETURN_IF_ERROR(kernels::Run(context, args));
+                    }
+                    return absl::OkStatus();
+                  }));
+    rates.points.push_back({flops / 3, rate});
   }
   return rates;
 }
@@ -142,26 +180,26 @@ absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
   // Two products, and five backward, over half of all pairs of positions.
   const double flops = 7.0 * static_cast<double>(elements) *
                        static_cast<double>(shape.positions);
-  return BestRate(device, StreamId::kCompute, flops,
-                  [&](const ExecContext& context) -> absl::Status {
-                    std::byte* at = places.Next();
-                    const auto take = [&](int64_t bytes) {
-                      return std::exchange(at, at + bytes);
-                    };
-                    backward.q = forward.q = take(array);
-                    backward.k = forward.k = take(array);
-                    backward.v = forward.v = take(array);
-                    backward.out = forward.out = take(array);
-                    backward.dout = take(array);
-                    backward.dq = take(array);
-                    backward.dk = take(array);
-                    backward.dv = take(array);
-                    forward.lse = reinterpret_cast<float*>(take(rows));
-                    backward.lse = forward.lse;
-                    backward.workspace = forward.workspace = at;
-                    CASTOR_RETURN_IF_ERROR(kernels::Run(context, forward));
-                    return kernels::Run(context, backward);
-                  });
+  return UsualRate(device, StreamId::kCompute, flops,
+                   [&](const ExecContext& context) -> absl::Status {
+                     std::byte* at = places.Next();
+                     const auto take = [&](int64_t bytes) {
+                       return std::exchange(at, at + bytes);
+                     };
+                     backward.q = forward.q = take(array);
+                     backward.k = forward.k = take(array);
+                     backward.v = forward.v = take(array);
+                     backward.out = forward.out = take(array);
+                     backward.dout = take(array);
+                     backward.dq = take(array);
+                     backward.dk = take(array);
+                     backward.dv = take(array);
+                     forward.lse = reinterpret_cast<float*>(take(rows));
+                     backward.lse = forward.lse;
+                     backward.workspace = forward.workspace = at;
+                     CASTOR_RETURN_IF_ERROR(kernels::Run(context, forward));
+                     return kernels::Run(context, backward);
+                   });
 }
 
 absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
@@ -191,14 +229,14 @@ absl::StatusOr<RateBySize> ArrayRates(Device& device) {
     Places places(device.memory(), bytes);
     CASTOR_ASSIGN_OR_RETURN(
         const double rate,
-        BestRate(device, StreamId::kCompute, static_cast<double>(bytes),
-                 [&](const ExecContext& context) {
-                   std::byte* const at = places.Next();
-                   args.a = at;
-                   args.b = at + third;
-                   args.y = at + 2 * third;
-                   return kernels::Run(context, args);
-                 }));
+        UsualRate(device, StreamId::kCompute, static_cast<double>(bytes),
+                  [&](const ExecContext& context) {
+                    std::byte* const at = places.Next();
+                    args.a = at;
+                    args.b = at + third;
+                    args.y = at + 2 * third;
+                    return kernels::Run(context, args);
+                  }));
     rates.points.push_back({static_cast<double>(bytes), rate});
   }
   return rates;
@@ -221,7 +259,7 @@ absl::StatusOr<double> UpdateRate(Device& device, std::byte* host) {
                                   .grad_scale = &grad_scale,
                                   .ranges = &range,
                                   .num_ranges = 1};
-  return BestRate(
+  return UsualRate(
       device, StreamId::kHostCompute,
       2.0 * (2 + kStates) * static_cast<double>(elements),
       [&](const ExecContext& context) { return kernels::Run(context, args); });
