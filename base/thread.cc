@@ -31,8 +31,12 @@ bool FailsForTest() {
 // The calling thread goes after others from now on, as far as it may.
 void StepBack() {
   constexpr int kSteps = 5;
-  const sched_param param = {};
-  sched_setscheduler(/*pid=*/0, SCHED_BATCH, &param);
+  // Of a thread that the system already puts behind others (SCHED_IDLE), or
+  // ahead of them, that would be a step forward or a promise broken.
+  if (sched_getscheduler(/*pid=*/0) == SCHED_OTHER) {
+    const sched_param param = {};
+    sched_setscheduler(/*pid=*/0, SCHED_BATCH, &param);
+  }
   // On Linux niceness is a thread's own (setpriority(2)).
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
   setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + kSteps);

@@ -139,11 +139,13 @@ class Optimizers(TrainerTest):
         plain.train()
         expected = model.state_dict()
         for name, value in ours.engine.state_dict().items():
-            # Gradients of the biases of keys cancel, and Adafactor makes steps of
-            # a rate even of what roundings leave of them.
-            limit = 0.1 if name.endswith("c_attn.bias") else TOLERANCE
-            error = (value - expected[name]).abs().max().item()
-            self.assertLess(error, limit, name)
+            error = (value - expected[name]).abs()
+            if name.endswith("c_attn.bias"):
+                # Gradients of the keys' biases cancel, and Adafactor makes steps
+                # of a rate even of what roundings leave of them.
+                third = len(error) // 3
+                error[third : 2 * third] = 0
+            self.assertLess(error.max().item(), TOLERANCE, name)
         # The configuration may have it scale, where `optim` does not forbid it.
         scaled = {**MEMORY, "optimizer": {
             "type": "Adafactor", "params": {"scale_parameter": True}}}

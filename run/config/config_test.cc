@@ -444,6 +444,21 @@ TEST(Optimizer, AdamDecaysByL2UnlessTold) {
   EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], true);
 }
 
+// transformers' Adafactor takes a second eps of 0, which leaves small
+// parameters small.
+TEST(Optimizer, AdafactorDividesByNoSquareThatIsZero) {
+  const char kType[] = "optimizer.type=Adafactor";
+  for (const char* eps : {"[1e-30,0]", "[1e-37,2]"}) {
+    const auto config =
+        Parse(kMinimal, {kType, absl::StrCat("optimizer.params.eps=", eps)});
+    EXPECT_TRUE(config.ok()) << config.status();
+  }
+  EXPECT_THAT(Error({kType, "optimizer.params.eps=[0,0.001]"}),
+              HasSubstr("optimizer.params.eps: the first is at least 1e-37"));
+  EXPECT_THAT(Error({kType, "optimizer.params.eps=[1e-30,-1]"}),
+              HasSubstr("optimizer.params.eps: expected"));
+}
+
 TEST(Optimizer, BiasCorrectionMayBeLeftOut) {
   for (const char* type : {"Adam", "AdamW"}) {
     const std::string of_type = absl::StrCat("optimizer.type=", type);

@@ -49,6 +49,7 @@ struct Case {
   // Chunks on the host's side with these numbers, modulo 2, have banks, and are
   // updated ahead of the norm.
   std::vector<int64_t> ahead = {};
+  DeviceObserver* observer = nullptr;
 };
 
 inline std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
@@ -113,6 +114,7 @@ class Rig {
                              .elements = parameter.elements});
     }
     device_ = *HostDevice::Create({.memory_bytes = 1 << 18});
+    device_->SetObserver(c.observer);
     host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
     arena_ = *Arena::Create(device_.get(), {.scribble_freed = true});
     std::vector<Side> sides = c.sides;

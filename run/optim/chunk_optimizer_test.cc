@@ -6,13 +6,17 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "device/device.h"
 #include "run/optim/chunk_optimizer_rig.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -366,6 +370,45 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
                 undisturbed.Values(StatePart::kMaster));
       EXPECT_EQ(rig.Payload(), undisturbed.Payload());
     }
+  }
+}
+
+// Collects the chunks whose updates the host makes.
+class HostUpdates : public DeviceObserver {
+ public:
+  void OnWork(StreamId stream, int64_t, int64_t tag, int64_t,
+              int64_t) override {
+    const WorkTag is = WorkTag::Unpack(tag);
+    if (stream != StreamId::kHostCompute || is.kind != WorkKind::kUpdate) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    chunks_.insert(is.chunk);
+  }
+  void OnWait(StreamId, int64_t, int64_t, const Fence&, int64_t,
+              int64_t) override {}
+  std::set<int64_t> chunks() {
+    const std::lock_guard lock(mutex_);
+    return chunks_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<int64_t> chunks_;
+};
+
+// By them a plan's durations of updates on the host are measured.
+TEST(ChunkOptimizer, UpdatesOnTheHostAreThoseOfChunksOnItsSide) {
+  for (const RuleKind kind :
+       {RuleKind::kAdam, RuleKind::kLamb, RuleKind::kAdafactor}) {
+    HostUpdates updates;
+    {
+      Rig rig({.sides = {Side::kDevice, Side::kHost},
+               .kind = kind,
+               .observer = &updates});
+      ASSERT_TRUE(rig.Step(1).ok());
+    }
+    EXPECT_EQ(updates.chunks(), std::set<int64_t>{1});
   }
 }
 

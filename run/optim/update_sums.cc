@@ -75,9 +75,16 @@ absl::Status ChunkOptimizer::UpdateMargins(ChunkId chunk, WorkTag tag) {
     }
     first += layout.num_margins(id);
   }
-  device_->Wait(StreamId::kHostCompute, ready, tag.Pack());
+  WorkTag on_host_tag = tag;
+  if (store_->side(chunk) == Side::kDevice) {
+    // The time that the host takes for a chunk's update is measured by its tag,
+    // and this is only a part of one that the device makes.
+    on_host_tag.kind = WorkKind::kOther;
+    on_host_tag.chunk = -1;
+  }
+  device_->Wait(StreamId::kHostCompute, ready, on_host_tag.Pack());
   const Fence done = device_->Enqueue(
-      StreamId::kHostCompute, tag.Pack(),
+      StreamId::kHostCompute, on_host_tag.Pack(),
       [this, step = step_, updates = std::move(updates),
        of_step = &of_step()](const ExecContext&) -> absl::Status {
         if (!std::isfinite(of_step->gradient_scale)) return absl::OkStatus();

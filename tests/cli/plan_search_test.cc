@@ -105,6 +105,8 @@ TEST_F(PlanSearch, GoesOverTheFormatsThatAreNotGiven) {
               ElementsAre("fp32 fp32", "fp32 bf16", "fp32 int8"));
   EXPECT_THAT(formats({moments + "int8"}),
               ElementsAre("fp32 int8", "split int8", "bf16 int8"));
+  EXPECT_THAT(formats({moments + "bf16"}),
+              ElementsAre("fp32 bf16", "split bf16", "bf16 bf16"));
   EXPECT_THAT(formats({master + "split", moments + "int8"}),
               ElementsAre("split int8"));
   EXPECT_THAT(formats({"bf16.enabled=false"}),

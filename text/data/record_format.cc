@@ -108,7 +108,12 @@ absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
                       }),
         ": say by data.format which of them is learned from"));
   }
-  const NearKey near = FindNearKey(handler.names, leading);
+  // A name that has another meaning here (data.keys) is no slip.
+  std::vector<std::string> unmapped;
+  for (const std::string& name : handler.names) {
+    if (keys.KnownOf(name) == name) unmapped.push_back(name);
+  }
+  const NearKey near = FindNearKey(unmapped, leading);
   if (near.name.empty()) return RecordFormat::kText;
   return absl::InvalidArgumentError(
       UnknownKeyMessage(near.name, near.known, keys));

@@ -265,6 +265,14 @@ TEST_F(TokenizeTest, SeesWhichRecordsAFileHas) {
             RecordFormat::kText);
   EXPECT_EQ(find(R"({"text": "a"})", std::nullopt, keys)->format,
             RecordFormat::kPrompt);
+  // No format is led by the question of a span, whatever its context is called.
+  const RecordKeys of_spans({{"context", "text"}, {"question", "prompt"}});
+  WriteFile(Path("lines"), R"({"prompt": "a", "text": "b", "answers": {}})");
+  const auto span = FindRecords(Path("lines"), of_spans, std::nullopt, false,
+                                {"question", "context", "answers"});
+  ASSERT_TRUE(span.ok()) << span.status();
+  EXPECT_EQ(span->format, RecordFormat::kText);
+  EXPECT_THAT(span->unused, testing::IsEmpty());
   const std::string both =
       R"({"instruction": "a", "text": "b", "output": "c"})";
   EXPECT_THAT(error(both),

@@ -90,11 +90,12 @@ std::vector<StateFormats> FormatsOf(const PlanArguments& arguments,
   }
   const bool master_is_set = sets("optimizer.state_format.master");
   const bool moments_are_set = sets("optimizer.state_format.moments");
-  for (const StateFormats& smaller : SmallerFormats(optimizer, asked.dtype())) {
-    if ((!master_is_set || smaller.master == formats[0].master) &&
-        (!moments_are_set || smaller.moments == formats[0].moments)) {
-      formats.push_back(smaller);
-    }
+  // Smaller moments come first, then the smallest with smaller masters.
+  for (StateFormats smaller : SmallerFormats(optimizer, asked.dtype())) {
+    const bool smaller_master = smaller.master != formats[0].master;
+    if (smaller_master ? master_is_set : moments_are_set) continue;
+    if (moments_are_set) smaller.moments = formats[0].moments;
+    formats.push_back(smaller);
   }
   return formats;
 }

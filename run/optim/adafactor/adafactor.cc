@@ -53,8 +53,14 @@ std::shared_ptr<const Optimizer> ReadAdafactor(JsonReader& params,
   AdafactorOptions options;
   // A user who gives a rate means it: transformers refuses both.
   options.relative_step = !params.Has("lr");
-  // With less, squares that are all 0 would be divided by 0 in fp32.
-  params.Doubles("eps", absl::MakeSpan(options.eps), {.min = 1e-37, .max = 1});
+  params.Doubles("eps", absl::MakeSpan(options.eps), {.min = 0});
+  constexpr double kLeast = 1e-37;
+  if (!params.Failed("eps") && options.eps[0] < kLeast) {
+    params.Fail(
+        "eps",
+        "the first is at least 1e-37: with less, squares that are all 0 "
+        "would be divided by 0 in fp32");
+  }
   params.Double("clip_threshold", &options.clip_threshold,
                 {.min = 0, .min_open = true});
   params.Double("decay_rate", &options.decay_rate,
