@@ -10,7 +10,7 @@ usage: ./test.sh [--quick] [--werror] [--within MINUTES]
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised, but those of memory/, device/, run/, runtime/ and
-     client/ of which 2 runs all cases (the others have the tag "fewer-cases-sanitized");
+     client/ of which 3 runs all cases (the others have the tag "fewer-cases-sanitized");
      everything else that can be built is built;
   2. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
   3. those of these folders, a share of the property tests, those of checkpoints
@@ -46,7 +46,7 @@ while [[ $# -gt 0 ]]; do
     --quick) quick=1 ;;
     --werror) strict=(--config=werror) ;;
     --within)
-      if [[ ! "${2:-}" =~ ^[1-9][0-9]*$ ]]; then
+      if [[ ! "${2:-}" =~ ^[1-9][0-9]{0,4}$ ]]; then
         echo "test: --within wants a number of minutes; see ./test.sh --help" >&2
         exit 2
       fi
@@ -83,11 +83,18 @@ fi
 
 events="$(mktemp -d)"
 release_job=""
+# Whether the background job has not ended. Its process's number would not say: once
+# it has ended, another process may have that.
+release_job_runs() {
+  [[ -n "${release_job}" ]] && jobs -pr | grep -qx "${release_job}"
+}
+end_release_job() {
+  if release_job_runs; then kill -TERM "${release_job}" 2>/dev/null; fi
+  wait "${release_job}" 2>/dev/null
+  release_job=""
+}
 clean_up() {
-  if [[ -n "${release_job}" ]]; then
-    kill -TERM "${release_job}" 2>/dev/null
-    wait "${release_job}" 2>/dev/null
-  fi
+  [[ -z "${release_job}" ]] || end_release_job
   rm -rf "${events}"
 }
 trap clean_up EXIT
@@ -207,11 +214,9 @@ start_release_check() {
 # Waits for it, and counts it.
 count_release_check() {
   local status=0 log="${events}/trixie.log" started="${SECONDS}"
-  while kill -0 "${release_job}" 2>/dev/null; do
+  while release_job_runs; do
     if is_late; then
-      kill -TERM "${release_job}" 2>/dev/null
-      wait "${release_job}" 2>/dev/null
-      release_job=""
+      end_release_job
       leave_out trixie
       return
     fi
