@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
@@ -20,9 +21,9 @@
 namespace castor::cli {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 9;
 // Shorter work is repeated within a round, for the clock's sake.
-constexpr double kLeastSeconds = 0.004;
+constexpr double kLeastSeconds = 0.01;
 constexpr double kMostRepeats = 1000;
 // Inputs of linear layers, from the smallest models' to those of large ones.
 constexpr int64_t kSides[] = {64, 128, 256, 512, 1024};
@@ -31,7 +32,7 @@ constexpr int64_t kArrayBytes[] = {int64_t{48} << 10, int64_t{384} << 10,
                                    int64_t{3} << 20, int64_t{24} << 20,
                                    kRatesBytes};
 
-using Work = std::function<absl::Status(const ExecContext&)>;
+using Operator = std::function<absl::Status(const ExecContext&)>;
 
 int64_t Aligned(int64_t bytes) { return RoundUp(bytes, 256); }
 
@@ -58,32 +59,34 @@ class Places {
 };
 
 absl::StatusOr<double> SecondsOf(Device& device, StreamId stream,
-                                 const Work& work, int64_t repeats) {
+                                 const std::vector<Operator>& operators,
+                                 int64_t repeats) {
   const int64_t start_ns = device.NowNs();
-  const Fence done = device.Enqueue(
-      stream, 0, [&](const ExecContext& context) -> absl::Status {
-        for (int64_t i = 0; i < repeats; ++i) {
-          CASTOR_RETURN_IF_ERROR(work(context));
-        }
-        return absl::OkStatus();
-      });
+  Fence done;
+  for (int64_t i = 0; i < repeats; ++i) {
+    for (const Operator& each : operators) {
+      done = device.Enqueue(stream, 0, each);
+    }
+  }
   CASTOR_RETURN_IF_ERROR(device.Synchronize(done));
   return 1e-9 * static_cast<double>(device.NowNs() - start_ns) /
          static_cast<double>(repeats);
 }
 
 // Units a second in the median of several rounds, after two that are not
-// counted: a step waits for what else runs on the machine, too.
+// counted: a step waits for what else runs on the machine, too. The operators
+// are queued one by one, as a step's are.
 absl::StatusOr<double> UsualRate(Device& device, StreamId stream, double units,
-                                 const Work& work) {
-  CASTOR_RETURN_IF_ERROR(SecondsOf(device, stream, work, 1).status());
+                                 const std::vector<Operator>& operators) {
+  CASTOR_RETURN_IF_ERROR(SecondsOf(device, stream, operators, 1).status());
   CASTOR_ASSIGN_OR_RETURN(const double once,
-                          SecondsOf(device, stream, work, 1));
+                          SecondsOf(device, stream, operators, 1));
   const auto repeats =
       static_cast<int64_t>(std::clamp(kLeastSeconds / once, 1.0, kMostRepeats));
   std::array<double, kRounds> seconds;
   for (double& of_round : seconds) {
-    CASTOR_ASSIGN_OR_RETURN(of_round, SecondsOf(device, stream, work, repeats));
+    CASTOR_ASSIGN_OR_RETURN(of_round,
+                            SecondsOf(device, stream, operators, repeats));
   }
   std::sort(seconds.begin(), seconds.end());
   return units / seconds[kRounds / 2];
@@ -134,25 +137,24 @@ absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
     const int64_t x = side / 2 * side * SizeOf(dtype);
     const int64_t y = 2 * x, w = 4 * x;
     Places places(device.memory(), x + y + w + workspace);
+    std::vector<Operator> operators;
+    for (size_t i = 0; i < products.size(); ++i) {
+      operators.push_back([&, i](const ExecContext& context) {
+        kernels::MatmulArgs& args = products[i];
+        std::byte* const of_x = places.Next();
+        std::byte* const of_y = of_x + x;
+        std::byte* const of_w = of_y + y;
+        args.a = i == 1 ? of_y : of_x;
+        args.b = i == 2 ? of_y : of_w;
+        args.c = i == 0 ? of_y : i == 1 ? of_x : of_w;
+        args.workspace = of_w + w;
+        return kernels::Run(context, args);
+      });
+    }
     const double flops = 3 * 2.0 * static_cast<double>(side * side * side);
     CASTOR_ASSIGN_OR_RETURN(
         const double rate,
-        UsualRate(device, StreamId::kCompute, flops,
-                  [&](const ExecContext& context) -> absl::Status {
-                    for (size_t i = 0; i < products.size(); ++i) {
-                      kernels::MatmulArgs& args = products[i];
-                      std::byte* const at = places.Next();
-                      std::byte* const of_x = at;
-                      std::byte* const of_y = at + x;
-                      std::byte* const of_w = at + x + y;
-                      args.a = i == 1 ? of_y : of_x;
-                      args.b = i == 2 ? of_y : of_w;
-                      args.c = i == 0 ? of_y : i == 1 ? of_x : of_w;
-                      args.workspace = at + x + y + w;
-                      CASTOR_RETURN_IF_ERROR(kernels::Run(context, args));
-                    }
-                    return absl::OkStatus();
-                  }));
+        UsualRate(device, StreamId::kCompute, flops, operators));
     rates.points.push_back({flops / 3, rate});
   }
   return rates;
@@ -180,26 +182,30 @@ absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
   // Two products, and five backward, over half of all pairs of positions.
   const double flops = 7.0 * static_cast<double>(elements) *
                        static_cast<double>(shape.positions);
+  // Both passes over the same operands; backward leaves them where they are.
+  const auto run_forward = [&](const ExecContext& context) {
+    std::byte* at = places.Next();
+    const auto take = [&](int64_t bytes) {
+      return std::exchange(at, at + bytes);
+    };
+    backward.q = forward.q = take(array);
+    backward.k = forward.k = take(array);
+    backward.v = forward.v = take(array);
+    backward.out = forward.out = take(array);
+    backward.dout = take(array);
+    backward.dq = take(array);
+    backward.dk = take(array);
+    backward.dv = take(array);
+    forward.lse = reinterpret_cast<float*>(take(rows));
+    backward.lse = forward.lse;
+    backward.workspace = forward.workspace = at;
+    return kernels::Run(context, forward);
+  };
+  const auto run_backward = [&](const ExecContext& context) {
+    return kernels::Run(context, backward);
+  };
   return UsualRate(device, StreamId::kCompute, flops,
-                   [&](const ExecContext& context) -> absl::Status {
-                     std::byte* at = places.Next();
-                     const auto take = [&](int64_t bytes) {
-                       return std::exchange(at, at + bytes);
-                     };
-                     backward.q = forward.q = take(array);
-                     backward.k = forward.k = take(array);
-                     backward.v = forward.v = take(array);
-                     backward.out = forward.out = take(array);
-                     backward.dout = take(array);
-                     backward.dq = take(array);
-                     backward.dk = take(array);
-                     backward.dv = take(array);
-                     forward.lse = reinterpret_cast<float*>(take(rows));
-                     backward.lse = forward.lse;
-                     backward.workspace = forward.workspace = at;
-                     CASTOR_RETURN_IF_ERROR(kernels::Run(context, forward));
-                     return kernels::Run(context, backward);
-                   });
+                   {run_forward, run_backward});
 }
 
 absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
@@ -230,13 +236,13 @@ absl::StatusOr<RateBySize> ArrayRates(Device& device) {
     CASTOR_ASSIGN_OR_RETURN(
         const double rate,
         UsualRate(device, StreamId::kCompute, static_cast<double>(bytes),
-                  [&](const ExecContext& context) {
+                  {[&](const ExecContext& context) {
                     std::byte* const at = places.Next();
                     args.a = at;
                     args.b = at + third;
                     args.y = at + 2 * third;
                     return kernels::Run(context, args);
-                  }));
+                  }}));
     rates.points.push_back({static_cast<double>(bytes), rate});
   }
   return rates;
@@ -259,10 +265,11 @@ absl::StatusOr<double> UpdateRate(Device& device, std::byte* host) {
                                   .grad_scale = &grad_scale,
                                   .ranges = &range,
                                   .num_ranges = 1};
-  return UsualRate(
-      device, StreamId::kHostCompute,
-      2.0 * (2 + kStates) * static_cast<double>(elements),
-      [&](const ExecContext& context) { return kernels::Run(context, args); });
+  return UsualRate(device, StreamId::kHostCompute,
+                   2.0 * (2 + kStates) * static_cast<double>(elements),
+                   {[&](const ExecContext& context) {
+                     return kernels::Run(context, args);
+                   }});
 }
 
 using Json = nlohmann::ordered_json;

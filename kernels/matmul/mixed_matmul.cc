@@ -21,9 +21,13 @@ static_assert(PanelFloats(kTileRows, kTileColumns) + kTileRows * kTileColumns <=
               kScratchFloats);
 
 // Tiles are halved down to this number of elements while there are fewer of
-// them than kWantedTiles, for pools of many threads.
+// them than kWantedTiles, for pools of many threads. Where there would be fewer
+// than kNeededTiles, which leaves even a few threads idle, they are halved down
+// to tiles that take longer for each element.
 constexpr int64_t kSmallestTile = 128 * 192;
 constexpr int64_t kWantedTiles = 8;
+constexpr int64_t kSmallestNeededTile = 64 * 128;
+constexpr int64_t kNeededTiles = 4;
 // Products below this many multiplications are not worth waking a thread.
 constexpr int64_t kSerialProduct = int64_t{1} << 19;
 
@@ -42,8 +46,11 @@ Tiling TilingOf(int64_t m, int64_t n, int64_t k) {
     return RoundUp(CeilDiv(size, CeilDiv(size, tile)), 16);
   };
   if (m * n * k > kSerialProduct) {
-    while (CeilDiv(m, rows) * CeilDiv(n, columns) < kWantedTiles &&
-           rows * columns / 2 >= kSmallestTile) {
+    while (true) {
+      const int64_t tiles = CeilDiv(m, rows) * CeilDiv(n, columns);
+      const int64_t smallest =
+          tiles < kNeededTiles ? kSmallestNeededTile : kSmallestTile;
+      if (tiles >= kWantedTiles || rows * columns / 2 < smallest) break;
       if (columns >= rows) {
         columns = RoundUp(columns / 2, 16);
       } else {
