@@ -108,12 +108,13 @@ absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
                       }),
         ": say by data.format which of them is learned from"));
   }
-  // A name that has another meaning here (data.keys) is no slip.
-  std::vector<std::string> unmapped;
+  // A name that stands for another key (data.keys) is no slip.
+  std::vector<std::string> others;
   for (const std::string& name : handler.names) {
-    if (keys.KnownOf(name) == name) unmapped.push_back(name);
+    const absl::string_view known = keys.KnownOf(name);
+    if (known == name || known.empty()) others.push_back(name);
   }
-  const NearKey near = FindNearKey(unmapped, leading);
+  const NearKey near = FindNearKey(others, leading);
   if (near.name.empty()) return RecordFormat::kText;
   return absl::InvalidArgumentError(
       UnknownKeyMessage(near.name, near.known, keys));
