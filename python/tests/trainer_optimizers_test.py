@@ -139,13 +139,15 @@ class Optimizers(TrainerTest):
         plain.train()
         expected = model.state_dict()
         for name, value in ours.engine.state_dict().items():
-            error = (value - expected[name]).abs()
+            error, limit = (value - expected[name]).abs(), TOLERANCE
             if name.endswith("c_attn.bias"):
                 # Gradients of the keys' biases cancel, and Adafactor makes steps
-                # of a rate even of what roundings leave of them.
+                # of a rate even of what roundings leave of them. These are part of
+                # the root mean square by which the others' steps are clipped.
                 third = len(error) // 3
                 error[third : 2 * third] = 0
-            self.assertLess(error.max().item(), TOLERANCE, name)
+                limit = 2e-3
+            self.assertLess(error.max().item(), limit, name)
         # The configuration may have it scale, where `optim` does not forbid it.
         scaled = {**MEMORY, "optimizer": {
             "type": "Adafactor", "params": {"scale_parameter": True}}}
