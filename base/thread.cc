@@ -31,8 +31,8 @@ bool FailsForTest() {
 // The calling thread goes after others from now on, as far as it may.
 void StepBack() {
   constexpr int kSteps = 5;
-  // Of a thread that the system already puts behind others (SCHED_IDLE), or
-  // ahead of them, that would be a step forward or a promise broken.
+  // Any other policy was chosen by somebody: SCHED_IDLE already puts the thread
+  // further behind, and a real-time one ahead of others.
   if (sched_getscheduler(/*pid=*/0) == SCHED_OTHER) {
     const sched_param param = {};
     sched_setscheduler(/*pid=*/0, SCHED_BATCH, &param);

@@ -36,11 +36,12 @@ absl::Status RunOnCard(const Config& config, int local_rank,
                        TrainerOptions* options) {
   MemoryOptions& memory = options->memory;
   if (memory.follows_device && memory.device_bytes >= kUnlimitedBytes) {
-    const int64_t all = config.device.memory;
-    memory.device_bytes =
-        FirstBudget({.room = {.free_bytes = all, .total_bytes = all}},
-                    kUnlimitedBytes, /*follows=*/true);
-    if (!options->admit_only) {
+    if (options->admit_only) {
+      const int64_t all = config.device.memory;
+      memory.device_bytes =
+          FirstBudget({.room = {.free_bytes = all, .total_bytes = all}},
+                      memory.device_bytes, /*follows=*/true);
+    } else {
       CASTOR_ASSIGN_OR_RETURN(memory.device_bytes,
                               FirstBudgetOnCard(config.device, local_rank));
     }

@@ -20,8 +20,7 @@ absl::StatusOr<int64_t> FirstBudgetOnCard(const DeviceConfig& device,
 
 // Makes the trainer run on the rank's card. A budget that follows the card and
 // is not known yet becomes FirstBudgetOnCard or, in a run that is only planned,
-// what that would be if nobody else used the card.
-// ResourceExhausted: that is less than memory.device_memory_floor.
+// what that would be if nobody else used the card. Fails as that does.
 absl::Status RunOnCard(const Config& config, int local_rank,
                        TrainerOptions* options);
 

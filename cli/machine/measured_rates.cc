@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/dtype.h"
+#include "base/median.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "kernels/adam/adam.h"
@@ -83,13 +84,12 @@ absl::StatusOr<double> UsualRate(Device& device, StreamId stream, double units,
                           SecondsOf(device, stream, operators, 1));
   const auto repeats =
       static_cast<int64_t>(std::clamp(kLeastSeconds / once, 1.0, kMostRepeats));
-  std::array<double, kRounds> seconds;
+  std::vector<double> seconds(kRounds);
   for (double& of_round : seconds) {
     CASTOR_ASSIGN_OR_RETURN(of_round,
                             SecondsOf(device, stream, operators, repeats));
   }
-  std::sort(seconds.begin(), seconds.end());
-  return units / seconds[kRounds / 2];
+  return units / Median(std::move(seconds));
 }
 
 // The three products of a linear layer, x [side / 2, side] with weights
@@ -132,22 +132,20 @@ absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
     for (const kernels::MatmulArgs& args : products) {
       workspace = std::max(workspace, kernels::WorkspaceBytes(gpu_sizes, args));
     }
-    // Each operand is one of x and what has its shape, the outputs, the
-    // weights.
-    const int64_t x = side / 2 * side * SizeOf(dtype);
-    const int64_t y = 2 * x, w = 4 * x;
-    Places places(device.memory(), x + y + w + workspace);
+    // The rows' inputs and outputs and the weights are the operands of each.
+    const int64_t bytes = 7 * side * side / 2 * SizeOf(dtype);
+    Places places(device.memory(), bytes + workspace);
     std::vector<Operator> operators;
-    for (size_t i = 0; i < products.size(); ++i) {
-      operators.push_back([&, i](const ExecContext& context) {
-        kernels::MatmulArgs& args = products[i];
-        std::byte* const of_x = places.Next();
-        std::byte* const of_y = of_x + x;
-        std::byte* const of_w = of_y + y;
-        args.a = i == 1 ? of_y : of_x;
-        args.b = i == 2 ? of_y : of_w;
-        args.c = i == 0 ? of_y : i == 1 ? of_x : of_w;
-        args.workspace = of_w + w;
+    for (kernels::MatmulArgs& args : products) {
+      operators.push_back([&](const ExecContext& context) {
+        std::byte* at = places.Next();
+        const auto take = [&](int64_t elements) {
+          return std::exchange(at, at + elements * SizeOf(dtype));
+        };
+        args.a = take(args.m * args.k);
+        args.b = take(args.k * args.n);
+        args.c = take(args.m * args.n);
+        args.workspace = at;
         return kernels::Run(context, args);
       });
     }

@@ -431,69 +431,6 @@ TEST(BatchRule, RefusesWhatDoesNotHold) {
   EXPECT_THAT(Error({"train_batch_size=1000000000"}), HasSubstr("too many"));
 }
 
-TEST(Optimizer, AdamDecaysByL2UnlessTold) {
-  auto config = Parse(kMinimal, {"optimizer.type=Adam"});
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->optimizer.rule->name(), "Adam");
-  EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], false);
-  EXPECT_EQ(config->optimizer.weight_decay, 0);
-  config = Parse(kMinimal,
-                 {"optimizer.type=Adam", "optimizer.params.adam_w_mode=true"});
-  ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->optimizer.rule->name(), "Adam");
-  EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], true);
-}
-
-// transformers' Adafactor takes a second eps of 0, which leaves small
-// parameters small.
-TEST(Optimizer, AdafactorDividesByNoSquareThatIsZero) {
-  const char kType[] = "optimizer.type=Adafactor";
-  for (const char* eps : {"[1e-30,0]", "[1e-37,2]"}) {
-    const auto config =
-        Parse(kMinimal, {kType, absl::StrCat("optimizer.params.eps=", eps)});
-    EXPECT_TRUE(config.ok()) << config.status();
-  }
-  EXPECT_THAT(Error({kType, "optimizer.params.eps=[0,0.001]"}),
-              HasSubstr("optimizer.params.eps: the first is at least 1e-37"));
-  EXPECT_THAT(Error({kType, "optimizer.params.eps=[1e-30,-1]"}),
-              HasSubstr("optimizer.params.eps: expected"));
-}
-
-TEST(Optimizer, BiasCorrectionMayBeLeftOut) {
-  for (const char* type : {"Adam", "AdamW"}) {
-    const std::string of_type = absl::StrCat("optimizer.type=", type);
-    const auto with = Parse(kMinimal, {of_type});
-    const auto without =
-        Parse(kMinimal, {of_type, "optimizer.params.bias_correction=false"});
-    ASSERT_TRUE(with.ok() && without.ok()) << without.status();
-    EXPECT_EQ(without->optimizer.rule->Params()["bias_correction"], false);
-    EXPECT_FALSE(with->optimizer == without->optimizer);
-    const auto again = ParseConfig(TestModels(), ConfigToJson(*without), "");
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(again->optimizer == without->optimizer);
-  }
-}
-
-TEST(Optimizer, MaxGradNormIsAnotherNameOfGradientClipping) {
-  auto config = Parse(kMinimal, {"optimizer.params.max_grad_norm=0.5"});
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->gradient_clipping, 0.5);
-  const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->gradient_clipping, 0.5);
-  config = Parse(kMinimal, {"optimizer.params.max_grad_norm=0.5",
-                            "gradient_clipping=0.5"});
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->gradient_clipping, 0.5);
-  for (const char* other : {"gradient_clipping=1", "gradient_clipping=0"}) {
-    EXPECT_THAT(Error({"optimizer.params.max_grad_norm=0.5", other}),
-                HasSubstr("optimizer.params.max_grad_norm: 0.5 is not "
-                          "gradient_clipping"));
-  }
-  EXPECT_THAT(Error({"optimizer.params.max_grad_norm=-1"}),
-              HasSubstr("optimizer.params.max_grad_norm: expected"));
-}
-
 TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {
   const auto config =
       Parse(kMinimal, {"steps=10", "steps=11", "memory.placement_policy=cpu",

@@ -356,7 +356,7 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "/dev/null"},
                      {"--summary", "/dev/null is no regular file"});
   ExpectTrainRefused({"--trace", "there"}, {"--trace", "there"});
-  // Nor may an output take the place of an input, under any name.
+  // An output may not take the place of an input, by any spelling of its path.
   ExpectTrainRefused({"--trace", "text.txt"},
                      {"--trace: text.txt is data.train", "another file"});
   ExpectTrainRefused({"--summary", "./there/../text.txt"},

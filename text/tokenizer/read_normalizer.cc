@@ -35,7 +35,7 @@ class Prepend : public Normalizer {
   explicit Prepend(std::string head) : head_(std::move(head)) {}
   absl::Status Apply(NormalizedText* text) const override {
     if (text->text.empty()) return absl::OkStatus();
-    // Of a text that is too large no more than this is made.
+    // One byte more than is allowed is enough for the text to be refused.
     const size_t room = text->allowance->most_bytes() + 1;
     text->text.insert(0, head_, 0, room);
     return absl::OkStatus();
