@@ -11,7 +11,9 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised, but those of memory/, device/, run/, runtime/ and
      client/ of which 3 runs all cases (the others have the tag "fewer-cases-sanitized");
-     everything else that can be built is built;
+     everything else that can be built is built, and put together as the bundle for
+     machines with a GPU, which counts as one test case (tools/check_gpu_bundle.sh);
+     where there is no nvcc it counts as skipped;
   2. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
   3. those of these folders, a share of the property tests, those of checkpoints
      of several ranks and of fp16, and those of the file that a trace is written
@@ -60,8 +62,13 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 
+source tools/nvcc.sh
 setup=(--tests)
-[[ "${quick}" -eq 1 ]] || setup+=(--torch)
+if [[ "${quick}" -eq 0 ]]; then
+  setup+=(--torch)
+  # What calls cuBLAS and NCCL is compiled, too.
+  [[ -z "$(find_nvcc)" ]] || setup+=(--cuda)
+fi
 tools/setup.sh "${setup[@]}" || exit $?
 source tools/bazel.sh
 
@@ -166,6 +173,38 @@ run_tests() {
 # (third_party/cuda/repository.bzl has the others).
 export CASTOR_CUDA_ARCHS="${CASTOR_CUDA_ARCHS-80}"
 
+# count_status NAME STATUS LOG WHAT: counts a script as one test case. Its exit status
+# 3 says, with its last line, that it cannot be tried here.
+count_status() {
+  case "$2" in
+    0) passed=$((passed + 1)) ;;
+    3)
+      skipped=$((skipped + 1))
+      echo "test: $1: SKIPPED: $(tail -n 1 "$3")"
+      ;;
+    *)
+      failed=$((failed + 1))
+      tail -n 100 "$3"
+      failures+="  $1: $4 ended with exit status $2; see its output above"$'\n'
+      ;;
+  esac
+}
+
+# Puts the bundle for machines with a GPU together.
+run_gpu_bundle_check() {
+  local status=0 log="${events}/gpu_bundle.log" started="${SECONDS}"
+  if is_late; then
+    leave_out gpu_bundle
+    return
+  fi
+  echo "test: gpu_bundle"
+  [[ ${#strict[@]} -eq 0 ]] || export CASTOR_WERROR=1
+  tools/check_gpu_bundle.sh >"${log}" 2>&1 || status=$?
+  count_status gpu_bundle "${status}" "${log}" tools/check_gpu_bundle.sh
+  echo "test: gpu_bundle: $((SECONDS - started)) s"
+  times+="gpu_bundle $((SECONDS - started)) s, "
+}
+
 # Runs the tests of the Python package, which are not Bazel's.
 run_python_tests() {
   local log="${events}/python.log" p f started="${SECONDS}"
@@ -225,20 +264,7 @@ count_release_check() {
   wait "${release_job}" || status=$?
   release_job=""
   sed -n 's/^check_release: trixie: /test: trixie: /p' "${log}"
-  case "${status}" in
-    0) passed=$((passed + 1)) ;;
-    3)
-      skipped=$((skipped + 1))
-      echo "test: trixie: SKIPPED, nothing was tried on Debian 13:" \
-        "$(tail -n 1 "${log}")"
-      ;;
-    *)
-      failed=$((failed + 1))
-      tail -n 100 "${log}"
-      failures+="  trixie: README's first command on Debian 13 ended with exit"
-      failures+=" status ${status}; see its output above"$'\n'
-      ;;
-  esac
+  count_status trixie "${status}" "${log}" "README's first command on Debian 13"
   times+="waiting for trixie $((SECONDS - started)) s, "
 }
 
@@ -258,6 +284,7 @@ else
     exit 1
   fi
   run_tests optimised -- //... "${sanitized[@]/#/-}"
+  run_gpu_bundle_check
   run_python_tests
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.

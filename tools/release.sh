@@ -71,11 +71,9 @@ write_text() {
 # copy_libraries PROGRAM FOLDER LICENCES: every library that it loads but those that
 # come with the C library, and the licences of their packages.
 copy_libraries() {
-  local own='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv)\.so'
   local name path package
   mkdir -p "$2"
-  ldd "$1" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name path; do
-    [[ "${name}" =~ ${own} ]] && continue
+  loaded_libraries "$1" | while read -r name path; do
     install -m 644 "${path}" "$2/${name}"
     package="$(dpkg -S "$(readlink -f "${path}")" 2>/dev/null | cut -d : -f 1)" ||
       package="$(dpkg -S "${path}" | cut -d : -f 1)"
@@ -94,11 +92,9 @@ make_archive() {
   rm -rf "${stage}"/{include,lib,share/castor}
   copy_libraries "${stage}/bin/castor" "${stage}/lib/castor" \
     "${stage}/share/doc/castor/licences"
-  # The libraries find each other beside themselves, wherever they were before. By
-  # the older of the two tags, which serves a library's own needs, too.
-  patchelf --force-rpath --set-rpath '$ORIGIN' "${stage}"/lib/castor/*
-  patchelf --force-rpath --set-rpath '$ORIGIN/../lib/castor' \
-    "${stage}/bin/castor"
+  # The libraries find each other beside themselves, wherever they were before.
+  find_libraries_in '$ORIGIN' "${stage}"/lib/castor/*
+  find_libraries_in '$ORIGIN/../lib/castor' "${stage}/bin/castor"
   mkdir -p "${stage}/examples/data"
   sed 's|\./run\.sh$|bin/castor|' examples/gpt2_kjv.json \
     >"${stage}/examples/gpt2_kjv.json"

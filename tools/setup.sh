@@ -8,6 +8,7 @@ set -u
 
 readonly kTools="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 readonly kList="${kTools}/packages.txt"
+source "${kTools}/nvcc.sh"
 # What is wanted besides what everybody needs: words of packages.txt.
 wanted=" "
 
@@ -71,19 +72,6 @@ later"
     die 1 "npm could not install the packages of \
 viewer/package-lock.json"
   cp "${folder}/package-lock.json" "${done}"
-}
-
-# Where nvcc is, or nothing.
-find_nvcc() {
-  local candidate
-  for candidate in "${CUDA_HOME:+${CUDA_HOME}/bin/nvcc}" \
-    "${CUDA_PATH:+${CUDA_PATH}/bin/nvcc}" "$(command -v nvcc)" \
-    /usr/local/cuda/bin/nvcc; do
-    if [[ -n "${candidate}" && -x "${candidate}" ]]; then
-      echo "${candidate}"
-      return
-    fi
-  done
 }
 
 # Prints the toolkit's folder that an nvcc uses.

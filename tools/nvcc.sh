@@ -1,0 +1,14 @@
+# Sourced by the scripts that ask whether this machine has a CUDA toolkit.
+
+# Where nvcc is, or nothing.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDA_HOME:+${CUDA_HOME}/bin/nvcc}" \
+    "${CUDA_PATH:+${CUDA_PATH}/bin/nvcc}" "$(command -v nvcc)" \
+    /usr/local/cuda/bin/nvcc; do
+    if [[ -n "${candidate}" && -x "${candidate}" ]]; then
+      echo "${candidate}"
+      return
+    fi
+  done
+}
