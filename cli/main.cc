@@ -20,6 +20,7 @@
 #include "cli/output/version.h"
 #include "cli/run/ranks.h"
 #include "device/comm/launch_env.h"
+#include "device/topology/memory_limits.h"
 
 namespace castor::cli {
 namespace {
@@ -215,6 +216,9 @@ int Main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return Printed(app.exit(error));
     return RefuseUsage(UsageError(
         app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0)));
+  }
+  if (const absl::Status machine = CheckMachineMemory(); !machine.ok()) {
+    return RefuseUsage(machine);
   }
   if (*train_command) return Train(train);
   if (*launch_command) {

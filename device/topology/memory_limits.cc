@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/units.h"
 
 namespace castor {
 namespace {
@@ -91,6 +94,17 @@ void AddLimits(const std::string& root, const Mount& mount,
   }
 }
 
+// Returns what the environment says of the machine's memory; 0: nothing.
+absl::StatusOr<int64_t> SaidMachineMemory() {
+  const char* const text = std::getenv(kMachineMemoryVariable);
+  if (text == nullptr) return 0;
+  const absl::StatusOr<int64_t> bytes = ParseBytes(text);
+  if (bytes.ok() && *bytes > 0 && *bytes < kUnlimitedBytes) return *bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the environment's ", kMachineMemoryVariable, " is \"", text,
+                   "\": expected what memory this machine has, as \"128GiB\""));
+}
+
 }  // namespace
 
 std::vector<MemoryLimit> ControlGroupLimits(const std::string& root) {
@@ -102,9 +116,14 @@ std::vector<MemoryLimit> ControlGroupLimits(const std::string& root) {
   return limits;
 }
 
+absl::Status CheckMachineMemory() { return SaidMachineMemory().status(); }
+
 std::vector<MemoryLimit> MemoryLimits() {
-  const int64_t machine = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const absl::StatusOr<int64_t> said = SaidMachineMemory();
+  const int64_t machine = said.ok() && *said > 0
+                              ? *said
+                              : static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                    static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   std::vector<MemoryLimit> limits = {{"machine", machine}};
   for (MemoryLimit& limit : ControlGroupLimits("")) {
     if (limit.bytes < machine) limits.push_back(std::move(limit));

@@ -7,7 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace castor {
+
+// The variable of the environment that says what memory the machine has, as
+// ParseBytes reads it, where the system's own figure is another: a virtual
+// machine that is given its memory as it uses it.
+inline constexpr char kMachineMemoryVariable[] = "CASTOR_MACHINE_MEMORY";
+
+// InvalidArgument: that variable is set, and to no positive size.
+absl::Status CheckMachineMemory();
 
 // A limit on the memory of all processes that share it.
 struct MemoryLimit {
@@ -19,7 +29,8 @@ struct MemoryLimit {
   friend bool operator==(const MemoryLimit&, const MemoryLimit&) = default;
 };
 
-// Returns the machine's memory first, then the limits of the control groups
+// Returns the machine's memory first (the variable's, where it is set and a
+// size), then the limits of the control groups
 // (versions 1 and 2) from this process's own up to the outermost that can be
 // seen; only those below the machine's memory.
 //

@@ -3,15 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/test_files.h"
 
 namespace castor {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Files of a system below a directory.
@@ -104,6 +107,40 @@ TEST(MemoryLimits, BeginWithTheMachineAndNeverExceedIt) {
     EXPECT_GT(limit.bytes, 0);
     EXPECT_LE(limit.bytes, limits[0].bytes);
     EXPECT_GE(limit.bytes, PhysicalMemoryBytes());
+  }
+}
+
+// A variable of the environment, for as long as this lives.
+class Variable {
+ public:
+  explicit Variable(const std::string& text) {
+    setenv(kMachineMemoryVariable, text.c_str(), 1);
+  }
+  ~Variable() { unsetenv(kMachineMemoryVariable); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+};
+
+TEST(MemoryLimits, TakeTheEnvironmentsWordForTheMachine) {
+  EXPECT_TRUE(CheckMachineMemory().ok());
+  const int64_t own = MemoryLimits()[0].bytes;
+  for (const int64_t bytes : {int64_t{1} << 20, 4 * own}) {
+    const Variable variable(std::to_string(bytes));
+    EXPECT_TRUE(CheckMachineMemory().ok());
+    EXPECT_EQ(MemoryLimits()[0].bytes, bytes);
+    EXPECT_LE(PhysicalMemoryBytes(), bytes);
+  }
+}
+
+TEST(MemoryLimits, RefuseWhatIsNoSizeInTheEnvironment) {
+  const int64_t own = MemoryLimits()[0].bytes;
+  for (const char* const text : {"", "0", "much", "unlimited", "-1GiB"}) {
+    const Variable variable(text);
+    EXPECT_EQ(CheckMachineMemory().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(CheckMachineMemory().message()),
+        HasSubstr(absl::StrCat("CASTOR_MACHINE_MEMORY is \"", text, "\"")));
+    EXPECT_EQ(MemoryLimits()[0].bytes, own);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "tests/cli/cli_test_base.h"
@@ -111,6 +112,30 @@ TEST_F(PlanForAGpu, SaysWhatFitsAndWhatDoesNot) {
   config["memory"]["device_memory"] = smallest - 256;
   WriteConfig(config);
   ExpectUserError(Castor({"plan", "run.json"}));
+}
+
+class RefusedMachine : public CliTest {
+ protected:
+  // Trains on a machine of which the environment says that it has `memory`.
+  ProcessResult TrainWith(const std::string& memory) const {
+    setenv("CASTOR_MACHINE_MEMORY", memory.c_str(), 1);
+    ProcessResult result = Train(SmallConfig());
+    unsetenv("CASTOR_MACHINE_MEMORY");
+    return result;
+  }
+};
+
+TEST_F(RefusedMachine, IsTheOneThatTheEnvironmentNames) {
+  const ProcessResult small = TrainWith("32KiB");
+  ExpectUserError(small);
+  EXPECT_THAT(small.err, HasSubstr("this run does not fit the machine"));
+  EXPECT_FALSE(Exists("out"));
+  const ProcessResult none = TrainWith("plenty");
+  ExpectUserError(none);
+  EXPECT_THAT(none.err, HasSubstr("CASTOR_MACHINE_MEMORY is \"plenty\""));
+  EXPECT_FALSE(Exists("out"));
+  const ProcessResult large = TrainWith("128TiB");
+  EXPECT_EQ(large.exit_code, 0) << large.err;
 }
 
 class RefusedHost : public CliTest {};
