@@ -191,6 +191,18 @@ absl::Status Describe(const Api& api, const Key& key, Plan& plan) {
   return layout(key.result, key.m, key.n, key.ldc, &plan.result);
 }
 
+// Whether several blocks may each form a part of one sum (split-K), which the
+// library then adds in fp32. Not with a bias in 16 bits, which it has been seen
+// to add after rounding, so that the result is rounded twice
+// (github.com/pytorch/pytorch, issue 180875). Nor where the last tile of the
+// sums is not full, of which versions 12 and 13 were seen to leave a part out
+// (github.com/facebookexperimental/triton, issue 2767).
+bool MayDivideSums(const Key& key) {
+  constexpr int64_t kDeepestTile = 128;
+  return key.k % kDeepestTile == 0 &&
+         !(key.bias && key.result != DType::kFloat32);
+}
+
 absl::Status Choose(const Api& api, cublasLtHandle_t handle, const Key& key,
                     Plan& plan) {
   cublasLtMatmulPreference_t preference = nullptr;
@@ -209,7 +221,9 @@ absl::Status Choose(const Api& api, cublasLtHandle_t handle, const Key& key,
   };
   const uint64_t workspace =
       static_cast<uint64_t>(GemmWorkspaceBytes(key.m, key.n));
-  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint32_t schemes = MayDivideSums(key)
+                               ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                               : CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint32_t alignment = static_cast<uint32_t>(kGemmAlignment);
   CASTOR_RETURN_IF_ERROR(
       set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));

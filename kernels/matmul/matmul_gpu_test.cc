@@ -15,6 +15,8 @@ struct Product {
   int64_t m, n, k;
   bool transpose_a, transpose_b, bias, accumulate;
   DType dtype;
+  bool cancels = false;    // the bias is the first row's negative
+  int64_t zero_terms = 0;  // of each sum, the first ones
 };
 
 TEST_F(MatmulOnGpu, IsNearDouble) {
@@ -27,6 +29,13 @@ TEST_F(MatmulOnGpu, IsNearDouble) {
         products.push_back({5, 7, 300, ta, tb, false, true, dtype});
         products.push_back({1, 24, 8, ta, tb, true, true, dtype});
         products.push_back({6, 10, 0, ta, tb, true, true, dtype});
+        // A sum that is rounded before the bias is added shows beside one that
+        // cancels it.
+        products.push_back(
+            {8, 24, 512, ta, tb, true, false, dtype, /*cancels=*/true});
+        // Long sums may be cut into parts, of which the last one is short.
+        products.push_back({16, 24, 16392, ta, tb, false, false, dtype,
+                            /*cancels=*/false, /*zero_terms=*/16384});
       }
     }
   }
@@ -41,9 +50,23 @@ TEST_F(MatmulOnGpu, IsNearDouble) {
                        .ldc = p.n + 3,
                        .accumulate = p.accumulate,
                        .dtype = p.dtype};
-    const GuardedBuffer a = Normal(p.dtype, p.m * p.k);
+    GuardedBuffer a = Normal(p.dtype, p.m * p.k);
+    const auto place_in_a = [&](int64_t i, int64_t k) {
+      return p.transpose_a ? k * p.m + i : i * p.k + k;
+    };
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t k = 0; k < p.zero_terms; ++k) a.Set(place_in_a(i, k), 0);
+    }
     const GuardedBuffer b = Normal(p.dtype, p.k * p.n);
-    const GuardedBuffer bias = Normal(p.dtype, p.n);
+    GuardedBuffer bias = Normal(p.dtype, p.n);
+    const auto term = [&](int64_t i, int64_t j, int64_t k) {
+      return a[place_in_a(i, k)] * b[p.transpose_b ? j * p.k + k : k * p.n + j];
+    };
+    for (int64_t j = 0; p.cancels && j < p.n; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.k; ++k) sum += term(0, j, k);
+      bias.Set(j, -sum);
+    }
     const GuardedBuffer before = Normal(p.dtype, p.m * args.ldc);
     GuardedBuffer c = CopyOf(before);
     RunInEveryOrder({&c}, [&](OnDevice& on, const auto& out) {
@@ -66,10 +89,8 @@ TEST_F(MatmulOnGpu, IsNearDouble) {
         double sum = (p.bias ? bias[j] : 0) + (p.accumulate ? before[at] : 0);
         double size = std::abs(sum);
         for (int64_t k = 0; k < p.k; ++k) {
-          const double term = a[p.transpose_a ? k * p.m + i : i * p.k + k] *
-                              b[p.transpose_b ? j * p.k + k : k * p.n + j];
-          sum += term;
-          size += std::abs(term);
+          sum += term(i, j, k);
+          size += std::abs(term(i, j, k));
         }
         ASSERT_LE(std::abs(c[at] - sum),
                   2 * RoundingError(p.dtype, sum) +
