@@ -112,12 +112,12 @@ std::string HostName() {
 
 absl::Status PrintRows() {
   const int threads = AvailableProcessors();
-  std::vector<std::byte> host(kRatesBytes);
+  std::vector<std::byte> host(kRatesHostBytes);
   nlohmann::ordered_json rows;
   {
     CASTOR_ASSIGN_OR_RETURN(
         const std::unique_ptr<HostDevice> device,
-        HostDevice::Create({.memory_bytes = kRatesBytes,
+        HostDevice::Create({.memory_bytes = RatesBytes(nullptr),
                             .compute_threads = threads,
                             .host_compute_threads = threads}));
     CASTOR_ASSIGN_OR_RETURN(const MeasuredRates rates,
@@ -127,11 +127,11 @@ absl::Status PrintRows() {
   const absl::StatusOr<Gpu> gpu = FindGpu(/*local_rank=*/0);
   if (gpu.ok()) {
     CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                            OpenerOf(*gpu, threads)(kRatesBytes));
+                            OpenerOf(*gpu, threads)(RatesBytes(gpu->sizes)));
     // Copies of a run are of pinned memory, where there is some.
     HostPinner* const pinner = device->host_pinner();
     const bool pinned =
-        pinner != nullptr && pinner->PinHost(host.data(), kRatesBytes).ok();
+        pinner != nullptr && pinner->PinHost(host.data(), kRatesHostBytes).ok();
     const absl::StatusOr<MeasuredRates> rates =
         MeasureRates(*device, host.data(), gpu->sizes);
     if (pinned) pinner->UnpinHost(host.data());

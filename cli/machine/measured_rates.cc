@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "base/median.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "base/with_type.h"
 #include "kernels/adam/adam.h"
 #include "kernels/add/add.h"
 #include "kernels/attention/attention.h"
@@ -26,12 +28,37 @@ constexpr int kRounds = 9;
 // Shorter work is repeated within a round, for the clock's sake.
 constexpr double kLeastSeconds = 0.01;
 constexpr double kMostRepeats = 1000;
-// Inputs of linear layers, from the smallest models' to those of large ones.
-constexpr int64_t kSides[] = {64, 128, 256, 512, 1024};
-// Bytes of three arrays, from what the first cache holds to what none does.
-constexpr int64_t kArrayBytes[] = {int64_t{48} << 10, int64_t{384} << 10,
-                                   int64_t{3} << 20, int64_t{24} << 20,
-                                   kRatesBytes};
+// The bytes of random operands that are repeated through a device's memory.
+constexpr int64_t kPatternBytes = int64_t{4} << 20;
+
+// What is measured. A GPU has thousands of threads to keep at work.
+struct Sizes {
+  int64_t bytes;  // of the device's memory
+  // Inputs of linear layers, from the smallest models' to those of large ones.
+  std::vector<int64_t> sides;
+  // Bytes of three arrays, from what the first cache holds to what none does.
+  std::vector<int64_t> array_bytes;
+  int64_t batch, positions, heads;  // of attention
+};
+
+Sizes SizesOf(const kernels::KernelSizes* gpu_sizes) {
+  const int64_t bytes = RatesBytes(gpu_sizes);
+  if (gpu_sizes != nullptr) {
+    return {.bytes = bytes,
+            .sides = {1024, 2048, 4096},
+            .array_bytes = {int64_t{24} << 20, bytes},
+            .batch = 8,
+            .positions = 1024,
+            .heads = 16};
+  }
+  return {.bytes = bytes,
+          .sides = {64, 128, 256, 512, 1024},
+          .array_bytes = {int64_t{48} << 10, int64_t{384} << 10,
+                          int64_t{3} << 20, int64_t{24} << 20, bytes},
+          .batch = 2,
+          .positions = 256,
+          .heads = 8};
+}
 
 using Operator = std::function<absl::Status(const ExecContext&)>;
 
@@ -43,18 +70,19 @@ int64_t Aligned(int64_t bytes) { return RoundUp(bytes, 256); }
 // what lies at a place that was last used a hundred MiB ago.
 class Places {
  public:
-  Places(std::byte* memory, int64_t bytes)
-      : memory_(memory), bytes_(Aligned(bytes)) {
-    CASTOR_CHECK(bytes_ <= kRatesBytes);
+  Places(std::byte* memory, const Sizes& sizes, int64_t bytes)
+      : memory_(memory), all_bytes_(sizes.bytes), bytes_(Aligned(bytes)) {
+    CASTOR_CHECK(bytes_ <= all_bytes_);
   }
 
   std::byte* Next() {
-    if (at_ + bytes_ > kRatesBytes) at_ = 0;
+    if (at_ + bytes_ > all_bytes_) at_ = 0;
     return memory_ + std::exchange(at_, at_ + bytes_);
   }
 
  private:
   std::byte* const memory_;
+  const int64_t all_bytes_;
   const int64_t bytes_;
   int64_t at_ = 0;
 };
@@ -123,29 +151,51 @@ std::array<kernels::MatmulArgs, 3> LayerProducts(int64_t side, DType dtype) {
             .dtype = dtype}}};
 }
 
-absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
+// Fills the device's memory with numbers from -1 to 1. A GPU multiplies zeros
+// faster than these.
+absl::Status FillRandomly(Device& device, const Sizes& sizes, DType dtype) {
+  std::vector<std::byte> pattern(kPatternBytes);
+  std::mt19937 random(1);  // NOLINT: the same numbers each time
+  std::uniform_real_distribution<float> between(-1, 1);
+  WithType(dtype, [&]<class T>(T) {
+    T* const values = reinterpret_cast<T*>(pattern.data());
+    for (int64_t i = 0; i < kPatternBytes / SizeOf(dtype); ++i) {
+      values[i] = T(between(random));
+    }
+  });
+  Fence done;
+  for (int64_t at = 0; at < sizes.bytes; at += kPatternBytes) {
+    done =
+        device.Copy(StreamId::kHostToDevice, 0, device.memory() + at,
+                    pattern.data(), std::min(kPatternBytes, sizes.bytes - at));
+  }
+  return device.Synchronize(done);
+}
+
+absl::StatusOr<RateBySize> ProductRates(Device& device, const Sizes& sizes,
+                                        DType dtype,
                                         const kernels::KernelSizes* gpu_sizes) {
   RateBySize rates;
-  for (const int64_t side : kSides) {
+  for (const int64_t side : sizes.sides) {
+    CASTOR_RETURN_IF_ERROR(FillRandomly(device, sizes, dtype));
     std::array<kernels::MatmulArgs, 3> products = LayerProducts(side, dtype);
     int64_t workspace = 0;
     for (const kernels::MatmulArgs& args : products) {
       workspace = std::max(workspace, kernels::WorkspaceBytes(gpu_sizes, args));
     }
-    // The rows' inputs and outputs and the weights are the operands of each.
-    const int64_t bytes = 7 * side * side / 2 * SizeOf(dtype);
-    Places places(device.memory(), bytes + workspace);
+    // The largest two operands, and behind them the largest result: what was
+    // a result is no operand later, or sums would grow beyond all numbers.
+    const int64_t operands = 3 * side * side * SizeOf(dtype);
+    const int64_t result = 2 * side * side * SizeOf(dtype);
+    Places places(device.memory(), sizes, operands + result + workspace);
     std::vector<Operator> operators;
     for (kernels::MatmulArgs& args : products) {
       operators.push_back([&](const ExecContext& context) {
-        std::byte* at = places.Next();
-        const auto take = [&](int64_t elements) {
-          return std::exchange(at, at + elements * SizeOf(dtype));
-        };
-        args.a = take(args.m * args.k);
-        args.b = take(args.k * args.n);
-        args.c = take(args.m * args.n);
-        args.workspace = at;
+        std::byte* const at = places.Next();
+        args.a = at;
+        args.b = at + args.m * args.k * SizeOf(dtype);
+        args.c = at + operands;
+        args.workspace = at + operands + result;
         return kernels::Run(context, args);
       });
     }
@@ -158,12 +208,14 @@ absl::StatusOr<RateBySize> ProductRates(Device& device, DType dtype,
   return rates;
 }
 
-absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
+absl::StatusOr<double> AttentionRate(Device& device, const Sizes& sizes,
+                                     DType dtype,
                                      const kernels::KernelSizes* gpu_sizes) {
+  CASTOR_RETURN_IF_ERROR(FillRandomly(device, sizes, dtype));
   kernels::AttentionShape shape;
-  shape.batch = 2;
-  shape.positions = 256;
-  shape.heads = 8;
+  shape.batch = sizes.batch;
+  shape.positions = sizes.positions;
+  shape.heads = sizes.heads;
   shape.head_size = 64;
   shape.dtype = dtype;
   const int64_t elements =
@@ -176,7 +228,7 @@ absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
   const int64_t workspace =
       std::max(kernels::WorkspaceBytes(gpu_sizes, forward),
                kernels::WorkspaceBytes(gpu_sizes, backward));
-  Places places(device.memory(), 8 * array + rows + workspace);
+  Places places(device.memory(), sizes, 8 * array + rows + workspace);
   // Two products, and five backward, over half of all pairs of positions.
   const double flops = 7.0 * static_cast<double>(elements) *
                        static_cast<double>(shape.positions);
@@ -206,31 +258,29 @@ absl::StatusOr<double> AttentionRate(Device& device, DType dtype,
                    {run_forward, run_backward});
 }
 
-absl::StatusOr<TypeRates> RatesOf(Device& device, DType dtype,
+absl::StatusOr<TypeRates> RatesOf(Device& device, const Sizes& sizes,
+                                  DType dtype,
                                   const kernels::KernelSizes* gpu_sizes) {
-  // Zeros everywhere, not another type's results: numbers that no kernel is
-  // slow on.
-  CASTOR_RETURN_IF_ERROR(device.Synchronize(
-      device.Fill(StreamId::kCompute, 0, device.memory(), 0, kRatesBytes)));
   TypeRates type;
   CASTOR_ASSIGN_OR_RETURN(type.products,
-                          ProductRates(device, dtype, gpu_sizes));
+                          ProductRates(device, sizes, dtype, gpu_sizes));
   for (const RateBySize::Point& point : type.products.points) {
     type.flops_per_s = std::max(type.flops_per_s, point.units_per_s);
   }
   CASTOR_ASSIGN_OR_RETURN(type.attention_flops_per_s,
-                          AttentionRate(device, dtype, gpu_sizes));
+                          AttentionRate(device, sizes, dtype, gpu_sizes));
   return type;
 }
 
-absl::StatusOr<RateBySize> ArrayRates(Device& device) {
+absl::StatusOr<RateBySize> ArrayRates(Device& device, const Sizes& sizes) {
+  CASTOR_RETURN_IF_ERROR(FillRandomly(device, sizes, DType::kFloat32));
   RateBySize rates;
-  for (const int64_t bytes : kArrayBytes) {
+  for (const int64_t bytes : sizes.array_bytes) {
     const int64_t third = bytes / 3;
     kernels::AddArgs args = {
         .dtype = DType::kFloat32,
         .size = third / static_cast<int64_t>(sizeof(float))};
-    Places places(device.memory(), bytes);
+    Places places(device.memory(), sizes, bytes);
     CASTOR_ASSIGN_OR_RETURN(
         const double rate,
         UsualRate(device, StreamId::kCompute, static_cast<double>(bytes),
@@ -249,7 +299,7 @@ absl::StatusOr<RateBySize> ArrayRates(Device& device) {
 absl::StatusOr<double> UpdateRate(Device& device, std::byte* host) {
   // A parameter and its gradient in 2 bytes, master and two moments in 12.
   constexpr int64_t kStates = 3 * sizeof(float);
-  const int64_t elements = kRatesBytes / (2 + kStates) / 64 * 64;
+  const int64_t elements = kRatesHostBytes / (2 + kStates) / 64 * 64;
   const auto state = [&](int64_t i) {
     return reinterpret_cast<float*>(host) + i * elements;
   };
@@ -304,19 +354,23 @@ double MemoryGbps(const MeasuredRates& rates) {
 
 }  // namespace
 
+int64_t RatesBytes(const kernels::KernelSizes* gpu_sizes) {
+  return gpu_sizes != nullptr ? int64_t{1} << 30 : kRatesHostBytes;
+}
+
 absl::StatusOr<MeasuredRates> MeasureRates(
     Device& device, std::byte* host, const kernels::KernelSizes* gpu_sizes) {
+  const Sizes sizes = SizesOf(gpu_sizes);
   MeasuredRates rates;
-  CASTOR_ASSIGN_OR_RETURN(rates.fp32,
-                          RatesOf(device, DType::kFloat32, gpu_sizes));
-  CASTOR_ASSIGN_OR_RETURN(rates.fp16,
-                          RatesOf(device, DType::kFloat16, gpu_sizes));
-  CASTOR_ASSIGN_OR_RETURN(rates.bf16,
-                          RatesOf(device, DType::kBFloat16, gpu_sizes));
-  CASTOR_ASSIGN_OR_RETURN(rates.arrays, ArrayRates(device));
+  for (const auto& [dtype, type] : {std::pair(DType::kFloat32, &rates.fp32),
+                                    std::pair(DType::kFloat16, &rates.fp16),
+                                    std::pair(DType::kBFloat16, &rates.bf16)}) {
+    CASTOR_ASSIGN_OR_RETURN(*type, RatesOf(device, sizes, dtype, gpu_sizes));
+  }
+  CASTOR_ASSIGN_OR_RETURN(rates.arrays, ArrayRates(device, sizes));
   CASTOR_ASSIGN_OR_RETURN(rates.update_bytes_per_s, UpdateRate(device, host));
   CASTOR_ASSIGN_OR_RETURN(rates.copies,
-                          MeasureBandwidth(device, host, kRatesBytes / 3));
+                          MeasureBandwidth(device, host, kRatesHostBytes / 3));
   return rates;
 }
 

@@ -34,10 +34,13 @@ struct MeasuredRates {
   BusBandwidth copies;
 };
 
-// The bytes that MeasureRates needs of the device's memory, and of the host's.
-inline constexpr int64_t kRatesBytes = int64_t{192} << 20;
+// The bytes that MeasureRates needs of the host's memory.
+inline constexpr int64_t kRatesHostBytes = int64_t{192} << 20;
 
-// Measures the rates. `host` has kRatesBytes, and so has the device.
+// Returns those that it needs of the device's.
+int64_t RatesBytes(const kernels::KernelSizes* gpu_sizes);
+
+// Measures the rates. `host` has kRatesHostBytes, and the device RatesBytes.
 // `gpu_sizes`: of a GPU's kernels; null: the host is the device. Takes some
 // seconds. Internal: the device fails.
 absl::StatusOr<MeasuredRates> MeasureRates(
