@@ -16,7 +16,7 @@ from torch import nn
 from castor import _checkpoint
 from castor._compiled import watch_compiled_code
 from castor._foreign import watch_foreign
-from castor._gpu import Gpu, wants_gpu
+from castor._gpu import Gpu, clear_workspaces, wants_gpu
 from castor._gpu_memory import show_in_torch_cuda
 from castor._inputs import call_with, loss_of
 from castor._launch import port_is_a_store
@@ -482,6 +482,8 @@ class Engine:
                 if keep_values:
                     self._managed.give_back()
             finally:
+                if self._managed.gpu is not None:
+                    clear_workspaces()  # those of a thread of the user's own
                 self._run.close()
 
     def __enter__(self) -> Engine:

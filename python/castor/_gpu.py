@@ -84,6 +84,22 @@ def _gpu_of_rank() -> int:
     return max(local_rank, 0) % gpus
 
 
+def make_workspaces(device: torch.device) -> None:
+    """Has PyTorch make cuBLAS's workspaces (32 MiB each on Hopper) of this thread and
+    of autograd's for the device, on the current stream. It makes one at the first
+    product of a thread on a stream, and keeps it: within an engine's passes, in the
+    engine's memory, which it would hold when that is closed."""
+    with torch.enable_grad():
+        x = torch.ones(16, 16, device=device, requires_grad=True)
+        torch.nn.functional.linear(x, x, x[0]).sum().backward()
+
+
+def clear_workspaces() -> None:
+    """Has PyTorch free those workspaces, of all threads; it makes them again where
+    they are needed."""
+    torch._C._cuda_clearCublasWorkspaces()
+
+
 class Gpu:
     """PyTorch's current GPU (where nothing has used CUDA yet, the rank's), and its
     current stream there, on which an engine's passes run, whatever stream is
@@ -101,6 +117,8 @@ class Gpu:
         self.index = torch.cuda.current_device()
         self.device = torch.device("cuda", self.index)
         self._stream = torch.cuda.current_stream(self.device)
+        with self.current():
+            make_workspaces(self.device)
 
     @property
     def place(self) -> tuple[int, int]:

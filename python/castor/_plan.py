@@ -364,10 +364,16 @@ class _Tracing:
 
 
 def _faked(value: Any, mode: FakeTensorMode | None) -> Any:
-    """`value` with fake tensors in the places of real ones."""
+    """`value` with fake tensors in the places of real ones, on the CPU, where the
+    stand-ins of parameters are."""
     if mode is None:
         return value
     if isinstance(value, torch.Tensor):
+        if value.device.type not in ("cpu", "meta"):
+            with mode:
+                return torch.empty_strided(
+                    value.shape, value.stride(), dtype=value.dtype
+                )
         return value if _is_fake(value) else mode.from_tensor(value, static_shapes=True)
     if isinstance(value, Mapping):
         return {key: _faked(item, mode) for key, item in value.items()}

@@ -82,7 +82,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("is_managed",
         [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
   m.def("count_for_entered", [](bool counts) {
-    if (Session* session = Entered()) session->Count(counts);
+    if (Session* session = Entered()) session->CountAllocations(counts);
   });
   m.def("is_entered", [] { return Entered() != nullptr; });
   m.def(

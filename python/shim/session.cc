@@ -290,8 +290,6 @@ void Session::Leave() {
   entered.store(nullptr, std::memory_order_release);
 }
 
-void Session::Count(bool counts) { CountFor(counts ? account_ : nullptr); }
-
 bool Session::AllPresent(const std::vector<int64_t>& ids) const {
   for (int64_t id : ids) {
     if (!parameters_[id].present) return false;

@@ -79,9 +79,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // dimensions.
   void Announce(const std::string& inputs, const std::vector<int64_t>& extents);
   void Leave();
-  // Sets whether allocations count while the session is entered; Enter sets
-  // true.
-  void Count(bool counts);
+  // Sets whether allocations count as the device's from now on; Enter sets
+  // true, Leave false.
+  void CountAllocations(bool count);
   // Hands in all remaining gradients; afterwards no parameter has any.
   void EndBackward();
   // Updates the parameters. A negative rate stands for that of the
@@ -158,8 +158,6 @@ class Session : public std::enable_shared_from_this<Session> {
   at::Tensor TensorOf(int64_t id) const;
   // Points a managed storage elsewhere without calling its deleter.
   void Repoint(c10::StorageImpl* storage, void* address) const;
-  // Sets whether allocations count as the device's from now on.
-  void CountAllocations(bool count);
   // Throws if a parameter's tensor has other memory than ours.
   void CheckInPlace() const;
   bool AllPresent(const std::vector<int64_t>& ids) const;
