@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """The operators of gpu_kernels_bench beside PyTorch's, on one GPU in one run.
 
-  benchmarks/gpu_kernels_peer.py PROGRAM [--rounds N] [--rows PREFIX]
-                                 [--program-libraries FOLDERS]
+  benchmarks/gpu_kernels_peer.py PROGRAM [--rounds N] [--repetitions N]
+                                 [--rows PREFIX] [--program-libraries FOLDERS]
   benchmarks/gpu_kernels_peer.py PROGRAM --dry
 
 PROGRAM is gpu_kernels_bench, which finds its libraries in FOLDERS (as in
 LD_LIBRARY_PATH). It and PyTorch take turns, N rounds of each (2). A
 row is a hundred calls of an operator between two events of CUDA, as in
 gpu_kernels_bench, on operands of the same shapes and types; a figure is the
-median over rounds of what each round has (the program's median of 3, the median
-of 3 here). The last column is PyTorch's time divided by ours.
+median over rounds of what each round has (the program's median of its repetitions,
+3 unless told, and the same here). The last column is PyTorch's time divided by ours.
+A row is printed as soon as its last round has ended.
 
 PyTorch runs what a user would call: its kernels in eager mode, cuBLAS for
 products, scaled_dot_product_attention with the backend that it chooses. Its
@@ -29,7 +30,6 @@ import sys
 from dataclasses import dataclass
 
 CALLS = 100
-REPETITIONS = 3
 
 
 @dataclass
@@ -174,12 +174,12 @@ def rows_of(torch, device, s):
     return rows
 
 
-def seconds_of(torch, call):
+def seconds_of(torch, call, repetitions):
     """A call's, by events around a hundred."""
     call()
     torch.cuda.synchronize()
     taken = []
-    for _ in range(REPETITIONS):
+    for _ in range(repetitions):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for _ in range(CALLS):
@@ -190,20 +190,23 @@ def seconds_of(torch, call):
     return statistics.median(taken)
 
 
-def ours(program, libraries, names):
+def ours(program, libraries, names, repetitions):
     """Seconds of a call for each of the program's rows."""
     pattern = "^(" + "|".join(names) + ")/manual_time$"
     done = subprocess.run(
         [program, "--benchmark_filter=" + pattern, "--benchmark_format=json",
-         "--benchmark_min_time=0.2",
-         f"--benchmark_repetitions={REPETITIONS}"],
+         "--benchmark_min_time=0.1",
+         f"--benchmark_repetitions={repetitions}"],
         stdout=subprocess.PIPE, text=True, check=True,
         env={**os.environ, "LD_LIBRARY_PATH": libraries})
     # A line that names the GPU comes first.
     report = json.loads(done.stdout[done.stdout.index("{"):])
-    return {row["run_name"].removesuffix("/manual_time"): row["each"]
-            for row in report["benchmarks"]
-            if row.get("aggregate_name") == "median"}
+    each = {}
+    for row in report["benchmarks"]:
+        if row["run_type"] == "iteration":
+            name = row["run_name"].removesuffix("/manual_time")
+            each.setdefault(name, []).append(row["each"])
+    return {name: statistics.median(times) for name, times in each.items()}
 
 
 def listed(program):
@@ -229,6 +232,7 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--rows", default="", help="those that begin with this")
     parser.add_argument("--program-libraries",
                         default=os.environ.get("LD_LIBRARY_PATH", ""))
@@ -245,20 +249,22 @@ def main():
             if name.startswith(args.rows)}
     if not rows:
         sys.exit(f"gpu_kernels_peer: no row begins with {args.rows}")
-    taken = {name: ([], []) for name in rows}
-    for _ in range(args.rounds):
-        for name, seconds in ours(args.program, args.program_libraries,
-                                  rows).items():
-            taken[name][0].append(seconds)
-        for name, make in rows.items():
-            taken[name][1].append(seconds_of(torch, make()))
-            torch.cuda.empty_cache()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, "
           f"{args.rounds} rounds")
-    print(f"{'operator':44} {'ours':>10} {'PyTorch':>10} {'ratio':>6}")
-    for name, (castor, peer) in taken.items():
-        a, b = statistics.median(castor), statistics.median(peer)
-        print(f"{name:44} {a * 1e6:7.1f} us {b * 1e6:7.1f} us {b / a:6.2f}")
+    print(f"{'operator':44} {'ours':>10} {'PyTorch':>10} {'ratio':>6}", flush=True)
+    taken = {name: ([], []) for name in rows}
+    for round_ in range(args.rounds):
+        for name, seconds in ours(args.program, args.program_libraries, rows,
+                                  args.repetitions).items():
+            taken[name][0].append(seconds)
+        for name, make in rows.items():
+            castor, peer = taken[name]
+            peer.append(seconds_of(torch, make(), args.repetitions))
+            torch.cuda.empty_cache()
+            if round_ == args.rounds - 1:
+                a, b = statistics.median(castor), statistics.median(peer)
+                print(f"{name:44} {a * 1e6:7.1f} us {b * 1e6:7.1f} us {b / a:6.2f}",
+                      flush=True)
 
 
 if __name__ == "__main__":

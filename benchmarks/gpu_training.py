@@ -23,24 +23,30 @@ tokens; the models are folders with a config.json:
 
 Peers (tools/bench_pytorch.py), each in one process that imports and compiles once:
 
-  eager, compile        resident rows: autocast, fused AdamW
-  flash, cudnn          the same compiled, with this attention alone
+  eager, compile        resident rows: autocast, fused AdamW; each block and the loss
+                        compiled
+  whole                 the same with the whole model compiled
+  flash, cudnn          compile with this attention alone
   fsdp2, zero3          capped rows: everything on the host, blocks recomputed, the
                         allocator held to the same budget
 
 They take turns with castor, and leave the device's memory free between theirs. A peer
-that fails is named, with its last line. Without torch on a GPU, Castor's rows alone are
-run. Peak is what gpu_kernels_bench measures for a product of 8192 x 8192 x 8192, if it
-lies beside castor; a token's operations are 6 N + 12 L C T (Chowdhery et al., "PaLM",
-2022, appendix B).
+that fails is named, with its last line. Where the folder wheels lies beside this file
+(tools/gpu_bundle.sh --deepspeed makes it), zero3 is installed from it, for this run
+alone, and its AdamW is compiled while the other rows run. Without torch on a GPU,
+Castor's rows alone are run. Peak is what gpu_kernels_bench measures for a product of
+8192 x 8192 x 8192, if it lies beside castor; a token's operations are 6 N + 12 L C T
+(Chowdhery et al., "PaLM", 2022, appendix B).
 """
 
 import argparse
 import array
+import glob
 import json
 import os
 import random
 import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -50,7 +56,7 @@ from dataclasses import dataclass, replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
-RESIDENT_PEERS = ("eager", "compile", "flash", "cudnn")
+RESIDENT_PEERS = ("eager", "compile", "whole", "flash", "cudnn")
 CAPPED_PEERS = ("fsdp2", "zero3")
 WARMUP = 2
 
@@ -209,9 +215,52 @@ class Peer:
         self.process.wait()
 
 
-class Bench:
+class DeepSpeed:
+    """DeepSpeed as this file's folder `wheels` has it, in a folder that lasts as long
+    as the run; what Python has, where there are no wheels."""
+
     def __init__(self, args, folder):
+        self.environment = dict(os.environ)
+        self.compiler = None
+        wheels = sorted(glob.glob(os.path.join(HERE, "wheels", "*.whl")))
+        rows = [ROWS[name] for name in args.rows or NAMES if name in ROWS]
+        if not wheels or not any("zero3" in args.peers.intersection(row.peers)
+                                 for row in rows):
+            return
+        site = os.path.join(folder, "site")
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
+             "--no-deps", "--target", site, *wheels], capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"zero3's wheels: {done.stderr.strip()}", flush=True)
+            return
+        self.environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [site, os.environ.get("PYTHONPATH")]))
+        self.environment["PATH"] = os.pathsep.join(
+            [os.path.join(site, "bin"), os.environ["PATH"]])  # ninja
+        self.environment["TORCH_EXTENSIONS_DIR"] = os.path.join(folder, "extensions")
+        self.environment.setdefault("DS_ACCELERATOR", "cpu" if args.dry else "cuda")
+        # A peer that begins before this has ended waits for it.
+        self.compiler = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c",
+             "from deepspeed.ops.op_builder import CPUAdamBuilder;"
+             "CPUAdamBuilder().load(verbose=False)"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.environment, start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.compiler is not None and self.compiler.poll() is None:
+            os.killpg(self.compiler.pid, signal.SIGKILL)
+            self.compiler.wait()
+
+
+class Bench:
+    def __init__(self, args, folder, deepspeed):
         self.args = args
+        self.deepspeed = deepspeed
         self.folder = folder
         self.failed = 0  # of Castor's runs
         self.castor = first_that_is(is_program, "castor", [args.castor] if args.castor
@@ -309,7 +358,8 @@ class Bench:
             os.remove(summary)
         try:
             done = subprocess.run(
-                [self.castor, "train", self.config(row, steps), "--summary", summary],
+                [self.castor, "train", self.config(row, steps), "--summary", summary,
+                 "--no-parameters-sha256"],
                 capture_output=True, text=True, timeout=self.args.timeout,
                 env=self.castors_environment())
         except subprocess.TimeoutExpired:
@@ -336,7 +386,8 @@ class Bench:
                    "--rounds", str(self.args.rounds)]
         if not tiny:
             command += ["--tokens", self.tokens_of(row), "--token-type", "uint32"]
-        environment = dict(os.environ)
+        environment = dict(
+            self.deepspeed.environment if name == "zero3" else os.environ)
         if row.recompute:
             command += ["--recompute"]
         if row.budget and not tiny:
@@ -346,8 +397,8 @@ class Bench:
         if name in CAPPED_PEERS:
             command += ["--system", name]
         elif name != "eager":
-            command += ["--compile"]
-            if name != "compile":
+            command += ["--compile", "model" if name == "whole" else "blocks"]
+            if name in ("flash", "cudnn"):
                 command += ["--attention", "math" if tiny else name]
         return Peer(name, command, environment, self.args.timeout)
 
@@ -495,8 +546,9 @@ class Bench:
 
 def main():
     args = parse_arguments()
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(args, folder)
+    with tempfile.TemporaryDirectory() as folder, \
+            DeepSpeed(args, folder) as deepspeed:
+        bench = Bench(args, folder, deepspeed)
         if args.peers and not bench.torch and not args.dry:
             print(f"PyTorch: not run ({sys.executable} has no torch and transformers "
                   "on a GPU)")

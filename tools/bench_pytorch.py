@@ -29,6 +29,7 @@ import time
 import numpy as np
 import torch
 import transformers
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -55,8 +56,12 @@ def parse_arguments():
                         help="see above (default: one at once)")
     parser.add_argument("--system", choices=("plain", "fsdp2", "zero3"),
                         default="plain")
-    parser.add_argument("--compile", action="store_true",
-                        help="use torch.compile")
+    parser.add_argument("--compile", nargs="?", const="model",
+                        choices=("model", "blocks"),
+                        help="compile the whole model with its loss (the default), or "
+                             "each block, and the loss: given a whole model to compile, "
+                             "transformers keeps a causal mask, which flash attention "
+                             "does not take")
     parser.add_argument("--attention", choices=sorted(ATTENTION),
                         help="the one way of scaled_dot_product_attention "
                              "(default: PyTorch's choice)")
@@ -158,6 +163,7 @@ class Zero3:
         import deepspeed
 
         batch = int(args.batch.split("x")[0])
+        width = model.config.hidden_size
         host = {"device": "cpu", "pin_memory": args.device == "cuda"}
         self.model, *_ = deepspeed.initialize(model=model.to("cpu"), config={
             "train_micro_batch_size_per_gpu": batch,
@@ -167,6 +173,10 @@ class Zero3:
                 "lr": RATE, "betas": BETAS, "weight_decay": DECAY}},
             "zero_optimization": {"stage": 3, "overlap_comm": True,
                                   "contiguous_gradients": True,
+                                  # What transformers makes of "auto".
+                                  "reduce_bucket_size": width**2,
+                                  "stage3_prefetch_bucket_size": 9 * width**2 // 10,
+                                  "stage3_param_persistence_threshold": 10 * width,
                                   "offload_param": host, "offload_optimizer": host},
         })
         self.autocast = False
@@ -225,7 +235,13 @@ class Run:
         self.free()
         if args.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        self.loss_of = torch.compile(self.mean_loss) if args.compile else self.mean_loss
+        self.loss_of, self.cross_entropy = self.mean_loss, functional.cross_entropy
+        if args.compile == "model":
+            self.loss_of = torch.compile(self.mean_loss)
+        elif args.compile == "blocks":
+            for block in blocks_of(model):
+                block.compile()
+            self.cross_entropy = torch.compile(functional.cross_entropy)
         rounds = args.rounds or 1
         self.tokens = read_tokens(
             args, vocabulary,
@@ -237,7 +253,7 @@ class Run:
         with torch.autocast(self.args.device, torch.bfloat16,
                             enabled=self.system.autocast):
             logits = self.system.model(input_ids=inputs, use_cache=False).logits
-            return torch.nn.functional.cross_entropy(
+            return self.cross_entropy(
                 logits.view(-1, logits.shape[-1]), targets.view(-1))
 
     def step(self):
@@ -271,7 +287,7 @@ class Run:
         args = self.args
         median = statistics.median(seconds)
         name = args.system if args.system != "plain" else (
-            "compile" if args.compile else "eager")
+            f"compile {args.compile}" if args.compile else "eager")
         return {
             "system": "pytorch " + name + (f" {args.attention}" if args.attention
                                            else ""),
@@ -294,19 +310,28 @@ class Run:
         }
 
 
+def results_alone():
+    """Standard output, which is for results alone from now on: what libraries print
+    there goes to standard error."""
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return results
+
+
 def main():
     args = parse_arguments()
+    results = results_alone()
     if args.device == "cpu":
         torch.set_num_threads(args.threads)
     torch.manual_seed(1234)
     run = Run(args)
     run.warm_up()
     if args.rounds is None:
-        print(json.dumps(run.round()))
+        print(json.dumps(run.round()), file=results, flush=True)
         return
     run.system.move("cpu")
     run.free()
-    print(json.dumps({"ready": True}), flush=True)
+    print(json.dumps({"ready": True}), file=results, flush=True)
     for _ in range(args.rounds):
         if not sys.stdin.readline():
             return
@@ -314,7 +339,7 @@ def main():
         result = run.round()
         run.system.move("cpu")
         run.free()
-        print(json.dumps(result), flush=True)
+        print(json.dumps(result), file=results, flush=True)
 
 
 if __name__ == "__main__":
