@@ -34,7 +34,7 @@ END
 program operators_gpu_test <<'END'
 #!/bin/bash
 if [[ "$1" == --gtest_list_tests ]]; then
-  printf 'A.\n  Passes\n  Fails\n  Crashes\nB.\n  Passes\n'
+  printf 'A.\n  Passes\n  Fails\n  Crashes\nB.\n  Passes\nAttention.\n  Waits\n'
   printf 'C.\n  Hangs\n  Waits/0  # GetParam() = 0\n'
   exit
 fi
@@ -116,7 +116,7 @@ expect "the case that crashed" \
   "^operators_gpu_test.A.Crashes +FAILED +ends the process \(139\)" "${report}"
 expect "the case that hung" "^operators_gpu_test.C.Hangs +FAILED +hangs" "${report}"
 expect "the cases after these, and before" \
-  "^operators_gpu_test +FAILED +3 passed, 3 failed, 0 skipped" "${report}"
+  "^operators_gpu_test +FAILED +4 passed, 3 failed, 0 skipped" "${report}"
 expect "a test without a GPU" "^promises_gpu_test +skipped" "${report}"
 expect "a driver that hangs" "^nvidia_smi +KILLED" "${report}"
 expect "a program that leaves one behind" \
@@ -127,6 +127,8 @@ expect "a row at the end" "^gpu_device_test +passed" <(tail -n 31 out.txt)
   echo "FAILED: results has $(ls results)"
   failures=$((failures + 1))
 }
+# What waits between blocks has the GPU to itself.
+expect "the case that waits" "^Attention.Waits" <(tail -n 1 bin/begun)
 # No case was run in two processes.
 sort bin/begun | uniq -d | grep . && {
   echo "FAILED: these cases ran twice"
@@ -206,7 +208,7 @@ CASTOR_PYTHON="${work}/bin/python" CASTOR_CUDA_LIBS="${work}/libs" \
   >out.txt 2>&1
 expect "the peer" "^gpu_kernels_peer +passed" speed/report.txt
 expect "the peer's program and libraries" "^ +peer of gpu_kernels_bench with \
-\['--rounds', '1', '--program-libraries', 'theirs:.*/libs/nvidia/cu13/lib.*'\] and \
+\['--rounds', '1', '--repetitions', '1', '--program-libraries', 'theirs:.*/libs/nvidia/cu13/lib.*'\] and \
 theirs\$" \
   speed/report.txt
 CASTOR_PYTHON=/bin/false "${check}" --bin bin --log speed --stage peers \

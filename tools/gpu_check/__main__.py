@@ -1,6 +1,7 @@
 """usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--stage NAME[,NAME...]]
                     [--within SECONDS] [--seconds N] [--shim FILE]
-       gpu_check.sh [--bin FOLDER] [--log FOLDER] --training ROWS
+       gpu_check.sh [--bin FOLDER] [--log FOLDER] [--within SECONDS]
+                    --training ROWS [--peers PEERS]
 
 Runs on a machine with a GPU, the most valuable first:
   1 facts      what the machine has: memory, processors, limits, versions, and
@@ -37,14 +38,15 @@ where tests were among the stages, at least one ran on a GPU.
               (default: gpu_check_results), after every stage; earlier results stay
               in both. The compiled part of the Python package is there, too.
 --stage       only these, by name or number
---within S    all of it ends within S seconds, whatever hangs (default 1500). Stages
-              get their parts of that; one that ends early leaves its time to those
-              after it.
+--within S    all of it ends within S seconds, whatever hangs (default 1500, and with
+              --training no limit). Stages get their parts of that; one that ends early
+              leaves its time to those after it.
 --seconds N   the longest that a program may take (default 300); it is killed then
---shim FILE   the compiled part of the Python package that an earlier run left
+--shim FILE   the compiled part of the Python package that an earlier run left; where
+              there is no such file, it is compiled again
 --training    instead of all that: training speed beside PyTorch's, ROWS of
-              gpu_training.py (which has a list) with commas, or all. Hours for
-              all of them.
+              gpu_training.py (which has a list) with commas, or all, beside PEERS
+              of those that it knows. Hours for all of them.
 
 cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages (of
 the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and in
@@ -54,6 +56,7 @@ the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and i
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import shutil
 import signal
@@ -62,7 +65,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from bounded import GRACE_S, Clock, Runner
 from results import Results, now
@@ -70,7 +73,7 @@ from stages import Stages
 
 # A stage's part of the time, in seconds where there are 600.
 PARTS = {
-    "facts": 15,
+    "facts": 35,
     "device": 20,
     "operators": 85,
     "train": 65,
@@ -83,6 +86,7 @@ PARTS = {
     "peers": 50,
     "offload": 60,
 }
+WITHIN_S = 1500
 TESTS = {"device", "operators", "promises"}
 TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -125,13 +129,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--bin")
     parser.add_argument("--log", default="gpu_check_results")
     parser.add_argument("--stage", type=choose, default=list(PARTS))
-    parser.add_argument("--within", type=positive, default=1500)
+    parser.add_argument("--within", type=positive)
     parser.add_argument("--seconds", type=positive, default=300)
     parser.add_argument("--shim")
     parser.add_argument("--training")
+    parser.add_argument("--peers")
     arguments = parser.parse_args()
     if arguments.shim is not None and not os.path.isfile(arguments.shim):
-        complain(f"there is no file {arguments.shim}")
+        print(f"gpu_check: there is no file {arguments.shim}: it is compiled anew")
+        arguments.shim = None
     return arguments
 
 
@@ -145,6 +151,18 @@ def find_programs(given: str | None, scratch: str) -> str:
     if not os.access(os.path.join(folder, "castor"), os.X_OK):
         complain(f"there is no {folder}/castor; tools/gpu_bundle.sh makes it")
     return os.path.abspath(folder)
+
+
+def hold_gpus() -> list[BinaryIO]:
+    """Opens each GPU. One that nobody holds open, the driver sets up anew for the
+    next process, for a second or two."""
+    held = []
+    for path in glob.glob("/dev/nvidia[0-9]*"):
+        try:
+            held.append(open(path, "rb", buffering=0))
+        except OSError:
+            pass  # the stages say what there is
+    return held
 
 
 def tell_end(stages: Stages, results: Results) -> None:
@@ -188,21 +206,31 @@ def run_stages(
         results.row("gpu_check", "FAILED", "no test ran on a GPU", failed=True)
 
 
-def train_beside_pytorch(stages: Stages, rows: str) -> int:
+def train_beside_pytorch(
+    stages: Stages, rows: str, peers: str | None, within_s: int | None
+) -> int:
     """The rows of gpu_training.py, or all of them, on the terminal."""
-    return subprocess.run(
-        [
-            stages.python,
-            os.path.join(stages.binaries, "gpu_training.py"),
-            "--castor",
-            os.path.join(stages.binaries, "castor"),
-            "--castor-libraries",
-            stages.libraries,
-            "--out",
-            os.path.join(stages.results.folder, "training.jsonl"),
-            *([] if rows == "all" else rows.split(",")),
-        ]
-    ).returncode
+    command = [
+        stages.python,
+        os.path.join(stages.binaries, "gpu_training.py"),
+        "--castor",
+        os.path.join(stages.binaries, "castor"),
+        "--castor-libraries",
+        stages.libraries,
+        "--out",
+        os.path.join(stages.results.folder, "training.jsonl"),
+        *(["--peers", peers] if peers else []),
+        *([] if rows == "all" else rows.split(",")),
+    ]
+    training = subprocess.Popen(command, start_new_session=True)
+    try:
+        return training.wait(within_s)
+    except subprocess.TimeoutExpired:
+        print(f"gpu_check: it was ended after {within_s} s", file=sys.stderr)
+        return 1
+    finally:
+        if training.poll() is None:
+            os.killpg(training.pid, signal.SIGKILL)
 
 
 def main() -> int:
@@ -210,13 +238,14 @@ def main() -> int:
     scratch = tempfile.mkdtemp(prefix="gpu_check.")
     runner = Runner()
     results = None
+    held = hold_gpus()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         folder = find_programs(arguments.bin, scratch)
         results = Results(os.path.abspath(arguments.log), scratch)
         # What is killed last and the archive take some seconds, too.
-        clock = Clock(max(arguments.within - 5 * GRACE_S, 1))
+        clock = Clock(max((arguments.within or WITHIN_S) - 5 * GRACE_S, 1))
         stages = Stages(
             folder,
             results,
@@ -227,12 +256,14 @@ def main() -> int:
             arguments.shim and os.path.abspath(arguments.shim),
         )
         if arguments.training is not None:
-            return train_beside_pytorch(stages, arguments.training)
+            return train_beside_pytorch(
+                stages, arguments.training, arguments.peers, arguments.within
+            )
         threading.Thread(
             target=watch, args=(clock, runner, stages, results, scratch), daemon=True
         ).start()
         results.say(f"gpu_check: stages {' '.join(arguments.stage)}, {now()}")
-        if "torch" in arguments.stage or "facts" in arguments.stage:
+        if "torch" in arguments.stage and "facts" not in arguments.stage:
             stages.package.begin()
         run_stages(arguments, stages, results, clock)
         tell_end(stages, results)
@@ -242,6 +273,8 @@ def main() -> int:
         if results is not None:
             results.pack()
         shutil.rmtree(scratch, ignore_errors=True)
+        for gpu in held:
+            gpu.close()
 
 
 if __name__ == "__main__":

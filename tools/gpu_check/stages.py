@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import glob
 import json
 import os
@@ -18,9 +20,11 @@ from torch_package import TorchPackage
 # Processes that test operators side by side.
 PROCESSES = 8
 # Operators whose blocks wait for each other: they want a GPU to themselves.
-WAITING_CASES = ("*Attention*Backward*", "*AttentionBackward*", "*Turns*")
+WAITING_CASES = ("*Attention*",)
 # What racecheck looks at where nothing has failed.
 RACECHECK_CASES = "*Attention*:*HeadLoss*"
+# What a wave of PyTorch's runs leaves to each that comes after it.
+LATER_WAVE_S = 15
 # A sanitizer's tool shows little in less.
 WORTH_A_TOOL_S = 60
 FAILED_CASES = "failed_cases.json"
@@ -100,13 +104,15 @@ class Stages(Checks):
     def run_facts(self) -> None:
         self.check("facts", ["bash", "-c", FACTS], 15)
         self.results.show("facts")
-        self.check_python("python", ["-c", PYTHON_FACTS], 30)
-        self.results.show("python")
         self.check("libraries", ["bash", "-c", LIBRARIES, "bash", self.binaries], 15)
         if castor := self.program("castor"):
             self.check("info", [castor, "info"], 60)
             self.results.show("info")
         self._state_of_gpu("nvidia_smi")
+        # Whoever compiles uses the memory whose bandwidth castor info measures.
+        self.package.begin()
+        self.check_python("python", ["-c", PYTHON_FACTS])
+        self.results.show("python")
 
     def _state_of_gpu(self, name: str) -> None:
         """The driver's word of it: benchmarks depend on clocks and heat."""
@@ -145,7 +151,9 @@ class Stages(Checks):
             - set(first)
         )
         for at, name in enumerate(names):
-            self._test(name, parts=len(names) - at)
+            # Each of the promises' cases has runs enough for a process.
+            processes = PROCESSES if name == "promises_gpu_test" else 1
+            self._test(name, processes, parts=len(names) - at)
 
     def _test(
         self,
@@ -163,6 +171,9 @@ class Stages(Checks):
             self.results.row(name, "FAILED", "it does not say its cases", True)
             self.results.show(f"{name}.cases", last_lines=15)
             return
+        for pattern in last:
+            if not fnmatch.filter(cases, pattern):
+                self.results.row(name, "FAILED", f"no case is like {pattern}", True)
         clock = self.clock.part(self.share(parts))
         program = Program(
             self.runner,
@@ -269,14 +280,16 @@ class Stages(Checks):
             'fp16={"enabled": true, "initial_scale_power": 30, ' '"hysteresis": 1}',
         ]
         small = "memory.device_memory=128MiB"
+        # What has no budget takes all of a GPU's memory, for seconds. One run does.
+        enough = f"memory.device_memory={SMALL}"
         runs = [
             ("cuda", [policy + "cuda"], ""),
-            ("cpu", [policy + "cpu"], "cuda"),
-            ("auto", [policy + "auto"], "cuda"),
+            ("cpu", [policy + "cpu", enough], "cuda"),
+            ("auto", [policy + "auto", enough], "cuda"),
             ("auto_128mib", [small], "cuda"),
-            ("cuda_again", [policy + "cuda"], "cuda"),
+            ("cuda_again", [policy + "cuda", enough], "cuda"),
             # From a scale at which the first steps overflow.
-            ("fp16", [*fp16, policy + "cuda"], ""),
+            ("fp16", [*fp16, policy + "cuda", enough], ""),
             ("fp16_128mib", [*fp16, small], "fp16"),
         ]
         for at, (name, settings, like) in enumerate(runs):
@@ -382,13 +395,23 @@ class Stages(Checks):
             return
         self.check_python(
             "gpu_kernels_peer",
-            [peer, bench, "--rounds", "1", "--program-libraries", self.libraries],
+            [
+                peer,
+                bench,
+                "--rounds",
+                "1",
+                "--repetitions",
+                "1",
+                "--program-libraries",
+                self.libraries,
+            ],
         )
         self.results.show("gpu_kernels_peer")
         self._state_of_gpu("nvidia_smi_after")
 
     # -- PyTorch ----------------------------------------------------------------
 
+    @functools.cache
     def _torch_version(self) -> str | None:
         """Of the PyTorch that finds a GPU, or None."""
         log = self.results.log("torch_version")
@@ -469,7 +492,9 @@ class Stages(Checks):
         for at, wave in enumerate(waves):
             if at > 0 and not os.path.exists(out("all")):
                 return  # nothing to compare with
-            self._run_torch_wave(wave, self.share(len(waves) - at))
+            later = len(waves) - at - 1
+            left = self.clock.stage_left() - later * LATER_WAVE_S
+            self._run_torch_wave(wave, max(left, self.share(later + 1)))
 
     def _run_torch_wave(
         self, runs: list[tuple[str, list[str]]], seconds: float
@@ -481,7 +506,11 @@ class Stages(Checks):
                 f"torch_{name}",
                 [os.path.join(self.binaries, "gpu_torch.py"), *arguments],
                 seconds,
-                {"PYTHONPATH": self.package.folder, "CASTOR_CORE": self.package.core},
+                {
+                    "PYTHONPATH": self.package.folder,
+                    "CASTOR_CORE": self.package.core,
+                    "OMP_NUM_THREADS": "2",  # several share the processors
+                },
             )
 
         with ThreadPoolExecutor(len(runs)) as pool:

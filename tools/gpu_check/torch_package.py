@@ -67,6 +67,8 @@ class TorchPackage:
                 "pip",
                 "install",
                 "--quiet",
+                "--disable-pip-version-check",
+                "--no-index",
                 "--no-deps",
                 "--no-build-isolation",
                 "--target",
