@@ -91,7 +91,7 @@ def make_workspaces(device: torch.device) -> None:
     engine's memory, which it would hold when that is closed."""
     with torch.enable_grad():
         x = torch.ones(16, 16, device=device, requires_grad=True)
-        torch.nn.functional.linear(x, x, x[0]).sum().backward()
+        torch.autograd.backward(torch.nn.functional.linear(x, x, x[0]).sum())
 
 
 def clear_workspaces() -> None:

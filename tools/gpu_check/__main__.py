@@ -156,7 +156,7 @@ def find_programs(given: str | None, scratch: str) -> str:
 def hold_gpus() -> list[BinaryIO]:
     """Opens each GPU. One that nobody holds open, the driver sets up anew for the
     next process, for a second or two."""
-    held = []
+    held: list[BinaryIO] = []
     for path in glob.glob("/dev/nvidia[0-9]*"):
         try:
             held.append(open(path, "rb", buffering=0))
