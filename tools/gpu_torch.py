@@ -6,6 +6,7 @@
     gpu_torch.py engine --out a.json --like all.json --budget smallest
     gpu_torch.py near plain.json all.json       whether their losses are near
     gpu_torch.py refused                        budgets and calls that must not do
+    gpu_torch.py twice                          a second engine has the first one's memory
     gpu_torch.py trainer --out a.json           castor.Trainer; and it resumes
     gpu_torch.py plain-trainer --out b.json     transformers.Trainer
 
@@ -310,6 +311,20 @@ def run_refused(arguments: argparse.Namespace) -> None:
         engine.train_batch([batch] * MICRO_BATCHES)
 
 
+def run_twice(arguments: argparse.Namespace) -> None:
+    import castor
+
+    batches = [batch_of(1, m) for m in range(MICRO_BATCHES)]
+    budgets = []
+    for _ in range(2):
+        with castor.initialize(make_model(), config_of(arguments, None)) as engine:
+            engine.train_batch(batches)
+            budgets.append(engine.summary()["device_budget_bytes"])
+    print(f"what the first engine had, and the second: {budgets}")
+    if budgets[1] < 0.99 * budgets[0]:
+        sys.exit("the first one has not given its memory back")
+
+
 def run_late(arguments: argparse.Namespace) -> None:
     import castor
 
@@ -327,7 +342,8 @@ def main() -> None:
     parser.add_argument(
         "what",
         choices=[
-            "plain", "engine", "near", "refused", "late", "trainer", "plain-trainer"
+            "plain", "engine", "near", "refused", "twice", "late", "trainer",
+            "plain-trainer",
         ],
     )
     parser.add_argument("files", nargs="*")
@@ -344,6 +360,8 @@ def main() -> None:
         return run_near(*arguments.files)
     if arguments.what == "refused":
         return run_refused(arguments)
+    if arguments.what == "twice":
+        return run_twice(arguments)
     if arguments.what == "late":
         return run_late(arguments)
     if arguments.what.endswith("trainer"):

@@ -225,10 +225,10 @@ class Stages(Checks):
         if not cases:
             self.results.row("again", "skipped", "no case had failed")
         for at, (program, case) in enumerate(cases):
-            if path := self.program(program):
+            if binary := self.program(program):
                 self.check(
                     f"{program}.{case}.blocking",
-                    [path, f"--gtest_filter={case}"],
+                    [binary, f"--gtest_filter={case}"],
                     self.share(len(cases) - at),
                     {"CUDA_LAUNCH_BLOCKING": "1"},
                 )
@@ -455,7 +455,7 @@ class Stages(Checks):
         smallest, middle = ["--budget", "smallest"], ["--budget", "middle"]
         with_trainer = self._has_transformers()
         # Processes side by side, since most of one is the start of PyTorch; so each
-        # has a budget, but for the last one, which takes all that the GPU has free.
+        # has a budget, but for the last two, which take all that the GPU has free.
         waves: list[list[tuple[str, list[str]]]] = [
             [
                 ("late", ["late"]),
@@ -475,6 +475,7 @@ class Stages(Checks):
                 ),
             ],
             [engine("again", *like)],
+            [("twice", ["twice"])],
         ]
         if with_trainer:
             waves[0] += [

@@ -89,7 +89,8 @@ class TorchPackage:
 
     def _wait(self, seconds: float) -> bool:
         build, self._build = self._build, None
-        build.join(max(seconds, 0))
+        if build is not None:
+            build.join(max(seconds, 0))
         result = self._built or Result(KILLED, seconds)
         self._checks.row_of("torch_compiles", result)
         return result.ok
