@@ -7,7 +7,8 @@ usage() {
   cat <<'END'
 usage: ./test.sh [--quick] [--werror] [--within MINUTES]
 
-Installs the packages that are missing (tools/setup.sh --tests), then runs
+Installs the packages that are missing (tools/setup.sh --tests --torch, and --cuda
+where there is an nvcc), then runs
 
   1. all tests, optimised, but those of memory/, device/, run/, runtime/ and
      client/ of which 3 runs all cases (the others have the tag "fewer-cases-sanitized");
@@ -73,8 +74,8 @@ tools/setup.sh "${setup[@]}" || exit $?
 source tools/bazel.sh
 
 # A test that fails on a full disk looks like any other failure, so that each part
-# says how much room is left. From nothing Bazel writes 5 GiB, Debian 13 takes 4, and
-# PyTorch 2.
+# says how much room is left. From nothing Bazel writes 5 GiB, Debian 13 takes 4, PyTorch
+# 2, and cuBLAS with NCCL 1.
 output_base="$(castor_bazel info output_base 2>/dev/null)"
 room_left_mib() {
   df --output=avail -BM "${output_base:-.}" | tr -dc '0-9\n' | tail -n 1
@@ -82,9 +83,9 @@ room_left_mib() {
 room_left() {
   awk -v mib="$(room_left_mib)" 'BEGIN { printf "%.1f GiB", mib / 1024 }'
 }
-if [[ "$(room_left_mib)" -lt 11264 ]]; then
+if [[ "$(room_left_mib)" -lt 12288 ]]; then
   echo "test: the disk of ${output_base} has $(room_left) left; the tests take up" \
-    "to 11 GiB where nothing is built yet. CASTOR_BAZEL_OUTPUT_USER_ROOT names" \
+    "to 12 GiB where nothing is built yet. CASTOR_BAZEL_OUTPUT_USER_ROOT names" \
     "another folder for Bazel" >&2
 fi
 

@@ -31,7 +31,8 @@ die() {
 source tools/nvcc.sh
 source tools/portable.sh
 [[ -n "$(find_nvcc)" ]] || {
-  echo "check_gpu_bundle: there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda"
+  echo "check_gpu_bundle: there is no nvcc on PATH, in CUDA_HOME or in" \
+    "/usr/local/cuda, or CASTOR_CUDA is 0"
   exit 3
 }
 work="$(mktemp -d)"
@@ -53,6 +54,8 @@ status=0
   --stage facts,device,operators --within 120 || status=$?
 report="${work}/results/report.txt"
 grep -qE '^libraries +passed' "${report}" || die "a program finds no library"
+grep -qE '^info +passed' "${report}" || die "castor info fails"
+! grep "no case is like" "${report}" || die "gpu_check.sh's patterns are stale"
 tests=(gpu_device_test operators_gpu_test)
 if [[ "${status}" -eq 0 ]]; then
   outcome=passed

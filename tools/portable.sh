@@ -9,9 +9,9 @@ loaded_libraries() {
     grep -vE "${own}\.so"
 }
 
-# find_libraries_in FOLDER FILE...: has programs or libraries look there first, a path
-# that begins with $ORIGIN, the folder of each of them. By the older of the two tags,
-# which serves what a library itself needs, too.
+# find_libraries_in FOLDER FILE...: makes programs and libraries look into FOLDER first,
+# whose path begins with $ORIGIN: that stands for the folder of each of them. It sets
+# the older of the two tags, which serves what a library itself needs, too.
 find_libraries_in() {
   local folder="$1"
   shift

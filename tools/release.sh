@@ -2,6 +2,7 @@
 # Makes all that a release consists of. See tools/release.sh --help.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+source tools/portable.sh
 
 usage() {
   cat <<'END'

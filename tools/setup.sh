@@ -23,7 +23,7 @@ packages of viewer/package-lock.json.
             the disassembler of GPUs' machine code where the CUDA toolkit does
             not have it, and nvcc where there is no toolkit at all
   --cuda    also cuBLAS and NCCL, into the folder .cuda, where the CUDA
-            toolkit does not have them
+            toolkit does not have them, and what tools/gpu_bundle.sh needs
   --torch   also those that the Python package is built with
   --release also those that a release is made and tried with (tools/release.sh)
   --arm64   also the compiler for arm64, for tools/check_arm64.sh
@@ -136,7 +136,8 @@ install_cuda_libraries() {
   local nvcc missing=() include cublas version
   nvcc="$(find_nvcc)"
   [[ -n "${nvcc}" ]] ||
-    die 2 "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda: \
+    die 2 "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda, or \
+CASTOR_CUDA is 0: \
 install NVIDIA's CUDA toolkit first, version 13, or 12 for drivers before 580"
   case "$("${nvcc}" --version)" in
     *'release 13.'*) version=cu13 cublas=nvidia-cublas ;;
