@@ -18,8 +18,8 @@
 
 namespace castor::cli {
 
-// Each rate is the best of several, of work whose operands are in no cache, as
-// they are for the greater part in a step.
+// Each rate is the median of several, of work whose operands are in no cache,
+// as they are for the greater part in a step.
 struct MeasuredRates {
   // Each type has the rates of products of square matrices, where a
   // multiplication and an addition count as two operations, and of causal
