@@ -28,8 +28,10 @@ namespace castor::cuda {
 // The most items of one stream that are on the GPU at once. An item may be many
 // launches, which QueueRoom counts.
 inline constexpr int64_t kInFlight = 1024;
-// The longest time between two events with nothing between them.
-inline constexpr int64_t kNoiseNs = 2'000;
+// The longest time between two events with nothing between them, on a stream
+// that stood idle: what the GPU takes to hear of a launch is in it. (An
+// estimate; nobody has measured it yet.)
+inline constexpr int64_t kNoiseNs = 10'000;
 
 // An item in flight. Its event is exchanged between the ring and the clock, so
 // it is read atomically; both events that a late reader may get are over.

@@ -191,13 +191,16 @@ absl::Status Describe(const Api& api, const Key& key, Plan& plan) {
   return layout(key.result, key.m, key.n, key.ldc, &plan.result);
 }
 
-// Whether several blocks may each form a part of one sum (split-K), which the
-// library then adds in fp32. Not with a bias in 16 bits, which it has been seen
-// to add after rounding, so that the result is rounded twice
-// (github.com/pytorch/pytorch, issue 180875). Nor where the last tile of the
-// sums is not full, of which versions 12 and 13 were seen to leave a part out
-// (github.com/facebookexperimental/triton, issue 2767).
+// Returns whether several blocks may each form a part of one sum (split-K),
+// which the library then adds in fp32. They may not where there is a bias in 16
+// bits: the library was seen to add it after rounding, so that the result was
+// rounded twice (github.com/pytorch/pytorch, issue 180875). They may not
+// either where the terms do not fill the last tile: versions 12 and 13 were
+// seen to leave terms out then (github.com/facebookexperimental/triton, issue
+// 2767).
 bool MayDivideSums(const Key& key) {
+  // No tile of the library's kernels is known to be deeper; 32 and 64 terms are
+  // usual in 16 bits, 8 to 32 in fp32.
   constexpr int64_t kDeepestTile = 128;
   return key.k % kDeepestTile == 0 &&
          !(key.bias && key.result != DType::kFloat32);

@@ -32,7 +32,7 @@ TEST_F(MatmulOnGpu, IsNearDouble) {
         // A sum that is rounded before the bias is added shows beside one that
         // cancels it.
         products.push_back(
-            {8, 24, 512, ta, tb, true, false, dtype, /*cancels=*/true});
+            {8, 24, 256, ta, tb, true, false, dtype, /*cancels=*/true});
         // Long sums may be cut into parts, of which the last one is short.
         products.push_back({16, 24, 16392, ta, tb, false, false, dtype,
                             /*cancels=*/false, /*zero_terms=*/16384});
