@@ -17,7 +17,7 @@ from castor import _checkpoint
 from castor._compiled import watch_compiled_code
 from castor._foreign import watch_foreign
 from castor._gpu import Gpu, clear_workspaces, wants_gpu
-from castor._gpu_memory import show_in_torch_cuda
+from castor._gpu_memory import is_last_shown, show_in_torch_cuda
 from castor._inputs import call_with, loss_of
 from castor._launch import port_is_a_store
 from castor._library import shim
@@ -481,9 +481,11 @@ class Engine:
             try:
                 if keep_values:
                     self._managed.give_back()
+                if self._managed.gpu is not None and is_last_shown(self._run):
+                    # A thread that the user started may have made one within a
+                    # step, in the engine's memory.
+                    clear_workspaces()
             finally:
-                if self._managed.gpu is not None:
-                    clear_workspaces()  # those of a thread of the user's own
                 self._run.close()
 
     def __enter__(self) -> Engine:

@@ -95,8 +95,8 @@ def make_workspaces(device: torch.device) -> None:
 
 
 def clear_workspaces() -> None:
-    """Has PyTorch free those workspaces, of all threads; it makes them again where
-    they are needed."""
+    """Has PyTorch free those workspaces, of all threads and engines; it makes them
+    again where they are needed."""
     torch._C._cuda_clearCublasWorkspaces()
 
 

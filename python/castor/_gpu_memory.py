@@ -54,6 +54,11 @@ def show_in_torch_cuda(run: _Run) -> None:
     _put("memory_snapshot", _no_snapshot)
 
 
+def is_last_shown(run: _Run) -> bool:
+    """Whether no other run whose figures torch.cuda has is still open."""
+    return all(other is run or other.closed for other in _runs)
+
+
 def _put(name: str, function: Any) -> None:
     for module in (_memory, torch.cuda):
         setattr(module, name, function)

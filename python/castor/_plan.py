@@ -372,7 +372,10 @@ def _faked(value: Any, mode: FakeTensorMode | None) -> Any:
         if value.device.type not in ("cpu", "meta"):
             with mode:
                 return torch.empty_strided(
-                    value.shape, value.stride(), dtype=value.dtype
+                    value.shape,
+                    value.stride(),
+                    dtype=value.dtype,
+                    requires_grad=value.requires_grad,
                 )
         return value if _is_fake(value) else mode.from_tensor(value, static_shapes=True)
     if isinstance(value, Mapping):
