@@ -67,6 +67,7 @@ absl::Status ManagedMemory::OpenDevice(const DeviceOptions& device,
                                        const MemoryOptions& memory,
                                        const ChunkLayout* layout,
                                        int64_t pinned_bytes) {
+  CASTOR_RETURN_IF_ERROR(CheckMachineMemory());
   layout_ = layout;
   rank_observer_ = device.rank_observer;
   if (device.open) {

@@ -66,7 +66,6 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
                                 const castor_parameter* parameters,
                                 int64_t count, const castor_place* place,
                                 RankOptions ranks, int local_size) {
-  CASTOR_RETURN_IF_ERROR(CheckMachineMemory());
   auto parsed = ParseClientConfig(config_json, "config", ranks.world_size);
   if (!parsed.ok()) return parsed.status();
   Asked asked;
