@@ -216,8 +216,8 @@ class Peer:
 
 
 class DeepSpeed:
-    """DeepSpeed as this file's folder `wheels` has it, in a folder that lasts as long
-    as the run; what Python has, where there are no wheels."""
+    """Installs DeepSpeed from the folder `wheels` beside this file, for as long as the
+    run lasts. Where there is no such folder, peers use what Python has."""
 
     def __init__(self, args, folder):
         self.environment = dict(os.environ)
@@ -546,6 +546,7 @@ class Bench:
 
 def main():
     args = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as folder, \
             DeepSpeed(args, folder) as deepspeed:
         bench = Bench(args, folder, deepspeed)

@@ -22,8 +22,9 @@ Runs on a machine with a GPU, the most valuable first:
   9 promises   random models, placements and budgets; whatever test is left
  10 torch      the Python package on the GPU: the same bits at three budgets, near
                PyTorch's alone, and so castor.Trainer, where there is transformers;
-               processes side by side. It is compiled from the first second on, for the
-               PyTorch of CASTOR_PYTHON (default: python3), in the background
+               processes side by side. It is compiled in the background, as soon as
+               facts has measured the bus, for the PyTorch of CASTOR_PYTHON (default:
+               python3)
  11 peers      the operators beside those of that PyTorch
  12 offload    GPT-2 1.5B in 6 GiB, eight steps
 Each result is printed as it comes, and the last lines are a row each. A test
@@ -138,6 +139,8 @@ def parse() -> argparse.Namespace:
     if arguments.shim is not None and not os.path.isfile(arguments.shim):
         print(f"gpu_check: there is no file {arguments.shim}: it is compiled anew")
         arguments.shim = None
+    if arguments.peers is not None and arguments.training is None:
+        complain("--peers is of --training; see --help")
     return arguments
 
 
@@ -229,8 +232,22 @@ def train_beside_pytorch(
         print(f"gpu_check: it was ended after {within_s} s", file=sys.stderr)
         return 1
     finally:
-        if training.poll() is None:
-            os.killpg(training.pid, signal.SIGKILL)
+        end_group(training)
+
+
+def end_group(leader: subprocess.Popen[bytes]) -> None:
+    """Asks a process to end, which removes its files then, and kills what is left of
+    its group."""
+    leader.terminate()
+    try:
+        leader.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(leader.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all of it has ended
+    leader.wait()
 
 
 def main() -> int:

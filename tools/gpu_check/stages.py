@@ -379,6 +379,9 @@ class Stages(Checks):
         if bench := self.program("gpu_bench"):
             self.check("gpu_bench", [bench, "--benchmark_repetitions=1"])
             self.results.show("gpu_bench")
+        if castor := self.program("castor"):
+            self.check("info_measure", [castor, "info", "--measure"])
+            self.results.show("info_measure")
 
     def run_peers(self) -> None:
         bench, peer = (

@@ -14,8 +14,8 @@ HAS_TORCH = "import importlib.util as u; print(u.find_spec('torch') or '')"
 
 
 class TorchPackage:
-    """Compiles in the background, from the first second on, since that takes as
-    long as several stages; or takes `shim`, which an earlier run compiled."""
+    """Compiles in the background, beside the stages, since that takes as long as
+    several of them; or takes `shim`, which an earlier run compiled."""
 
     def __init__(self, checks: Checks, shim: str | None) -> None:
         self._checks = checks
