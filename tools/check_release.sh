@@ -339,7 +339,8 @@ for line in "${run_lines[@]}"; do
 done
 [[ -n "${packages}" ]] ||
   echo "check_release: the compiler's warnings in out/build.log:" \
-    "$(grep -c " warning: " "${work}/root${kClone}/out/build.log" || true)"
+    "$(grep " warning: " "${work}/root${kClone}/out/build.log" |
+      grep -vc "Server VM warning: " || true)"  # Java says that of Bazel's options
 
 finish() {
   echo "check_release: what was tried at ${kCommit:0:10}:"
