@@ -182,12 +182,12 @@ absl::StatusOr<ClientCheckpoints::Found> ClientCheckpoints::Find(
   return found;
 }
 
-absl::Status ClientCheckpoints::Take() {
+absl::Status ClientCheckpoints::Load() {
   CASTOR_RETURN_IF_ERROR(run_.MeetBetweenSteps(
-      RankCall::kTakeCheckpoint, found_ == nullptr ? "none" : "one"));
+      RankCall::kLoadCheckpoint, found_ == nullptr ? "none" : "one"));
   const std::unique_ptr<CheckpointSource> source = std::move(found_);
   if (source == nullptr) {
-    return absl::FailedPreconditionError("no checkpoint was found to take");
+    return absl::FailedPreconditionError("no checkpoint was found to load");
   }
   CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_state_));
   run_id_ = found_run_id_;

@@ -69,18 +69,18 @@ class ClientCheckpoints {
     std::vector<std::string> differences;  // see below
   };
   // Finds `path`, a checkpoint, or the newest whole one in a directory of
-  // several. All of it is read and checked; nothing of the run changes. Take
+  // several. All of it is read and checked; nothing of the run changes. Load
   // applies it then.
   //
   // InvalidArgument: it is of another model or optimizer, or of a run whose
   // settings that determine bits (run_identity.h) differ; the message lists
-  // them. With `changed`, other settings are no error, and the run that takes
+  // them. With `changed`, other settings are no error, and the run that loads
   // it is another one from then on. NotFound, DataLoss, FailedPrecondition: see
   // CheckpointReader::Open.
   absl::StatusOr<Found> Find(const std::string& path, bool changed);
-  // Takes values, states and the step of the checkpoint that was found last,
+  // Loads values, states and the step of the checkpoint that was found last,
   // once, between steps.
-  absl::Status Take();
+  absl::Status Load();
 
  private:
   bool first() const { return ranks_ == nullptr || ranks_->rank() == 0; }

@@ -79,7 +79,7 @@ struct Running {
   absl::StatusOr<ClientCheckpoints::Found> Load(const std::string& path,
                                                 bool changed = false) {
     CASTOR_ASSIGN_OR_RETURN(auto found, checkpoints->Find(path, changed));
-    CASTOR_RETURN_IF_ERROR(checkpoints->Take());
+    CASTOR_RETURN_IF_ERROR(checkpoints->Load());
     return found;
   }
   float Step(int64_t step) {

@@ -76,7 +76,7 @@ absl::Status ClientRun::MeetBetweenSteps(RankCall call,
   // These calls load a checkpoint; with the last one ranks tell each other what
   // is in it.
   const bool mends = spoiled_ && (call == RankCall::kFindCheckpoint ||
-                                  call == RankCall::kTakeCheckpoint ||
+                                  call == RankCall::kLoadCheckpoint ||
                                   call == RankCall::kExchange);
   if (!mends) CASTOR_RETURN_IF_ERROR(failure_);
   if (in_step()) {

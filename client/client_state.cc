@@ -24,7 +24,7 @@ absl::Status ClientRun::Save(const std::string& path,
 
 absl::Status ClientRun::Restore(ParameterSource& source,
                                 const TrainerState& state) {
-  CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kTakeCheckpoint,
+  CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kLoadCheckpoint,
                                           absl::StrCat("step ", state.step)));
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(EvictAll());

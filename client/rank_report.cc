@@ -51,7 +51,7 @@ absl::string_view CallName(RankCall call) {
       return "saves a checkpoint";
     case RankCall::kFindCheckpoint:
       return "looks for a checkpoint";
-    case RankCall::kTakeCheckpoint:
+    case RankCall::kLoadCheckpoint:
       return "loads a checkpoint";
     case RankCall::kBeginTrace:
       return "begins a trace";

@@ -28,7 +28,7 @@ enum class RankCall : int64_t {
   kExchange,  // of texts
   kSaveCheckpoint,
   kFindCheckpoint,
-  kTakeCheckpoint,
+  kLoadCheckpoint,
   kBeginTrace,
   kEndTrace,
   kSetDeviceMemory

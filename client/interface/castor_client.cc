@@ -310,8 +310,8 @@ castor_status castor_find_checkpoint(castor_run* run, const char* path,
   return CASTOR_OK;
 }
 
-castor_status castor_take_checkpoint(castor_run* run) {
-  return Tell(run->checkpoints->Take());
+castor_status castor_load_checkpoint(castor_run* run) {
+  return Tell(run->checkpoints->Load());
 }
 
 castor_status castor_trace(castor_run* run, const char* path, const char* title,

@@ -61,7 +61,7 @@ typedef enum {
   CASTOR_AGAIN = 4,
   /* A gradient was not finite. From castor_step: the step is over and has
    * changed nothing; more steps may follow. From castor_begin: a parameter or
-   * state is not; values can be read, and a checkpoint taken. */
+   * state is not; values can be read, and a checkpoint loaded. */
   CASTOR_NOT_FINITE = 5,
 } castor_status;
 
@@ -237,9 +237,9 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
  * `changed`, other settings are no error. */
 castor_status castor_find_checkpoint(castor_run* run, const char* path,
                                      int changed, castor_checkpoint* found);
-/* Takes values, optimizer states and the step of the checkpoint that was found
+/* Loads values, optimizer states and the step of the checkpoint that was found
  * last. */
-castor_status castor_take_checkpoint(castor_run* run);
+castor_status castor_load_checkpoint(castor_run* run);
 
 /* Between steps: writes a trace of the run from now on to the file `path`, for
  * `castor trace` (docs/trace-format.md). `title` says what is trained; `steps`

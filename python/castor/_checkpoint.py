@@ -193,7 +193,7 @@ def load(
     try:
         found = managed.run.find_checkpoint(os.fspath(path), changed)
         on_all_ranks(managed, "what a checkpoint holds", check)
-        managed.run.take_checkpoint()
+        managed.run.load_checkpoint()
     except CheckpointError:
         raise
     except RuntimeError as error:

@@ -41,7 +41,7 @@ namespace castor::shim {
   X(abort)                       \
   X(save_checkpoint)             \
   X(find_checkpoint)             \
-  X(take_checkpoint)             \
+  X(load_checkpoint)             \
   X(trace)                       \
   X(end_trace)                   \
   X(allocate)                    \

@@ -220,7 +220,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
           },
           Release())
       .def(
-          "take_checkpoint", [](Run& run) { run.session->TakeCheckpoint(); },
+          "load_checkpoint", [](Run& run) { run.session->LoadCheckpoint(); },
           Release())
       .def(
           "trace",

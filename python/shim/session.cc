@@ -435,8 +435,8 @@ Checkpoint Session::FindCheckpoint(const std::string& path, bool changed) {
   return CopyOf(found);
 }
 
-void Session::TakeCheckpoint() {
-  account_->Check(Core().take_checkpoint(Open()));
+void Session::LoadCheckpoint() {
+  account_->Check(Core().load_checkpoint(Open()));
   ValuesChanged();
 }
 

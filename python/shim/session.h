@@ -106,13 +106,13 @@ class Session : public std::enable_shared_from_this<Session> {
   // Returns every rank's `text`, on all ranks.
   std::vector<std::string> Exchange(const std::string& what,
                                     const std::string& text);
-  // See castor_client.h. The client's text is for the caller of TakeCheckpoint
+  // See castor_client.h. The client's text is for the caller of LoadCheckpoint
   // to interpret.
   Checkpoint SaveCheckpoint(const std::string& directory,
                             const std::string& text, int64_t keep,
                             int64_t keep_aside, bool lock);
   Checkpoint FindCheckpoint(const std::string& path, bool changed);
-  void TakeCheckpoint();
+  void LoadCheckpoint();
   void Trace(const std::string& path, const std::string& title,
              const std::string& steps);
   void EndTrace() { account_->Check(Core().end_trace(Open())); }
