@@ -126,8 +126,16 @@ class Builder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+absl::Status CheckNoNul(absl::string_view text) {
+  const size_t at = text.find('\0');
+  if (at == absl::string_view::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("not valid JSON: a NUL byte at byte ", at + 1));
+}
+
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits) {
+  if (const absl::Status whole = CheckNoNul(text); !whole.ok()) return whole;
   Builder builder(limits);
   try {
     if (!Json::sax_parse(text.begin(), text.end(), &builder,

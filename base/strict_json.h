@@ -1,5 +1,8 @@
 // JSON from files that may be hostile: parsed whole or refused, never guessed.
 //
+// A NUL byte is refused in words of its own: the parser takes it for the end of
+// the text, and would say nothing of what follows.
+//
 // Refused beyond what JSON itself forbids: nesting deeper than a limit, more
 // values than a limit, and an object that names one key twice (where most
 // parsers silently keep the last).
@@ -9,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
@@ -30,6 +34,9 @@ struct JsonLimits {
 // that is no error of the text (base/enough_memory.h makes it a status).
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits = {});
+
+// InvalidArgument: the text has a NUL byte, and where.
+absl::Status CheckNoNul(absl::string_view text);
 
 // Returns a name from a file for an error message: in double quotes, with bytes
 // that could disturb a terminal escaped, and cut if it is very long.

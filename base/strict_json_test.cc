@@ -36,6 +36,12 @@ TEST(StrictJson, RefusesWhatIsNotJson) {
   }
 }
 
+TEST(StrictJson, SaysWhereANulByteIs) {
+  const std::string text("{\"a\": 1}\0{\"b\": 2}", 17);
+  EXPECT_THAT(ErrorOf(text), HasSubstr("a NUL byte at byte 9"));
+  EXPECT_FALSE(ParseStrictOrderedJson(text).ok());
+}
+
 TEST(StrictJson, RefusesAKeyThatAppearsTwice) {
   EXPECT_THAT(ErrorOf(R"({"a":1,"b":{"c":1,"c":2}})"),
               HasSubstr("\"c\" appears twice"));

@@ -107,15 +107,20 @@ class JoinedData : public DataSet {
 
   absl::StatusOr<SampleLengths> CountTokens() const override {
     SampleLengths sum;
+    int64_t records = 0;
+    bool shares = false;
     for (const Member& member : members_) {
       CASTOR_ASSIGN_OR_RETURN(const SampleLengths lengths,
                               member.data->CountTokens());
       sum.samples += member.drawn;
       sum.tokens += Drawn(member, lengths.tokens);
-      sum.records += Drawn(member, lengths.num_records());
+      // Where no member's records share rows, samples are all there is.
+      shares |= lengths.records > 0;
+      records += Drawn(member, lengths.num_records());
       sum.longest = std::max(sum.longest, lengths.longest);
       sum.cut += Drawn(member, lengths.cut);
     }
+    if (shares) sum.records = records;
     return sum;
   }
 

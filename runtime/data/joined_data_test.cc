@@ -99,6 +99,7 @@ TEST(JoinData, WeightsSayHowOftenAnEpochGoesThroughAMember) {
   EXPECT_EQ(lengths->samples, 7);
   EXPECT_EQ(lengths->tokens, 7);
   EXPECT_EQ(lengths->longest, 300);
+  EXPECT_EQ(lengths->records, 0);  // no record shares a sample
 }
 
 TEST(JoinData, MixesMembersAndKeepsTheirShares) {

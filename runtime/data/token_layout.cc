@@ -236,17 +236,21 @@ class Finder {
             ? TokenNumber::kUint32
             : TokenNumber::kUint16;
     CASTOR_ASSIGN_OR_RETURN(const TokenLayout layout, Whole(number, 0, false));
-    if (!HasZerosBetween(BytesOf(number))) return layout;
+    const int64_t width = BytesOf(number);
+    const bool twice = HasZerosBetween(width, 2);
+    const bool is_int64_as_uint16 = width == 2 && HasZerosBetween(width, 4);
+    if (!twice && !is_int64_as_uint16) return layout;
+    const bool is_uint32 = width == 2 && twice;
     const std::string looks = absl::StrCat(
-        "has a zero in every second place where it is read as ", NameOf(number),
-        ", as a file of ", number == TokenNumber::kUint16 ? "uint32" : "int64",
-        " has");
+        "has ", twice ? "a zero in every second place" : "three zeros of four",
+        " where it is read as ", NameOf(number), ", as a file of ",
+        is_uint32 ? "uint32" : "int64", " has");
     if (!given) {
       return Refuse(absl::StrCat(
-          looks, number == TokenNumber::kUint16
-                     ? ": set data.token_type to the type that it has"
-                     : ": write it as uint32, or set data.token_type to "
-                       "\"uint32\" if it is"));
+          looks, is_uint32 ? ": set data.token_type to the type that it has"
+                           : absl::StrCat(": write it as ", NameOf(number),
+                                          ", or set data.token_type to \"",
+                                          NameOf(number), "\" if it is")));
     }
     if (options_.say) {
       options_.say(absl::StrCat("file \"", path_, "\" ", looks,
@@ -255,21 +259,21 @@ class Finder {
     return layout;
   }
 
-  // Returns true if every second of the first integers of `width` bytes is
-  // zero, and at most a quarter of the others.
-  bool HasZerosBetween(int64_t width) const {
+  // Returns true if of each `count` of the first integers of `width` bytes all
+  // but the first are zero, and of the first ones at most a quarter.
+  bool HasZerosBetween(int64_t width, size_t count) const {
     const std::string bytes = BytesAt(fd_, 0, int64_t{1} << 16);
-    const auto is_zero = [&](size_t i) {
-      return bytes.find_first_not_of('\0', i * width) >= (i + 1) * width;
+    const auto is_zero = [&](size_t i, size_t integers) {
+      return bytes.find_first_not_of('\0', i * width) >= (i + integers) * width;
     };
-    const size_t pairs = bytes.size() / (2 * width);
-    if (pairs < 8) return false;
+    const size_t groups = bytes.size() / (count * width);
+    if (groups < 8) return false;
     size_t zeros = 0;
-    for (size_t i = 0; i < pairs; ++i) {
-      if (!is_zero(2 * i + 1)) return false;
-      zeros += is_zero(2 * i);
+    for (size_t i = 0; i < groups; ++i) {
+      if (!is_zero(i * count + 1, count - 1)) return false;
+      zeros += is_zero(i * count, 1);
     }
-    return zeros * 4 <= pairs;
+    return zeros * 4 <= groups;
   }
 
   const std::string& path_;

@@ -117,6 +117,12 @@ TEST_F(TokenLayoutTest, WhatReadsAsZerosInBetweenIsOfAWiderType) {
   const std::string longs =
       Write("l.bin", Bytes(std::vector<int64_t>(values.begin(), values.end())));
   EXPECT_THAT(Error(longs, Options(128'256)), HasSubstr("a file of int64"));
+  EXPECT_THAT(Error(longs, Options(50'257)),
+              AllOf(HasSubstr("three zeros of four"),
+                    HasSubstr("a file of int64"), HasSubstr("as uint16")));
+  said_.clear();
+  EXPECT_EQ(Read(longs, Options(32'000, TokenType::kUint16))[4], 1001);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("a file of int64")));
   // Zeros alone are tokens.
   EXPECT_EQ(Read(Write("z.bin", std::string(64, '\0')), Options(9)).size(),
             32u);

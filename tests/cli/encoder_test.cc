@@ -349,7 +349,7 @@ TEST_F(EncoderTest, SaysWhatIsWrongWithALine) {
       {R"({"text": "the"})", "line 1: label: is missing"},
       {R"({"text": "the", "label": 2})",
        "label: has 2, and must be in [0, 2): model.num_labels is 2"},
-      {R"({"text": "the", "label": "good"})", "label: expected an integer"},
+      {R"({"text": "the", "label": "good"})", "label: expected a number from 0 to 1, found the text"},
       {R"({"text": "the", "label": [0]})", "wants one label"},
       {R"({"text": "the", "lable": 1})", "is \"label\" meant?"},
       {R"({"input_ids": [2, 99], "label": 1})",

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -51,10 +54,34 @@ absl::StatusOr<std::vector<std::string>> MoreNames(
   return names;
 }
 
+// One key of messages under three names, of which templates see the first two.
+constexpr const char* kReasoning[] = {"reasoning_content", "thinking",
+                                      "reasoning"};
+
+bool HasWord(absl::string_view source, absl::string_view word) {
+  const auto is_part = [&](size_t at) {
+    return at < source.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(source[at])) ||
+            source[at] == '_');
+  };
+  for (size_t at = source.find(word); at != absl::string_view::npos;
+       at = source.find(word, at + 1)) {
+    if (!(at > 0 && is_part(at - 1)) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
+// Returns true if a template goes through all keys of a message.
+bool ReadsAllKeys(absl::string_view source) {
+  std::string dense(source);
+  std::erase(dense, ' ');
+  return absl::StrContains(dense, "message.items(") ||
+         absl::StrContains(dense, "message|tojson") ||
+         absl::StrContains(dense, "messages|tojson");
+}
+
 // The messages as templates see them.
 OrderedJson Seen(const OrderedJson& messages) {
-  static constexpr const char* kReasoning[] = {"reasoning_content", "thinking",
-                                               "reasoning"};
   OrderedJson seen = OrderedJson::array();
   for (const OrderedJson& message : messages) {
     OrderedJson kept = OrderedJson::object();
@@ -81,10 +108,22 @@ OrderedJson Seen(const OrderedJson& messages) {
 
 }  // namespace
 
+bool ChatTemplates::Names(absl::string_view key) const {
+  const bool is_reasoning =
+      std::find(std::begin(kReasoning), std::end(kReasoning), key) !=
+      std::end(kReasoning);
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    const std::string& source = entry.second.source;
+    if (HasWord(source, key) || ReadsAllKeys(source)) return true;
+    return is_reasoning &&
+           (HasWord(source, kReasoning[0]) || HasWord(source, kReasoning[1]));
+  });
+}
+
 void ChatTemplates::Add(const std::string& name, std::string place,
                         absl::string_view source) {
-  entries_.insert_or_assign(
-      name, Entry{std::move(place), jinja::Template::Parse(source)});
+  entries_.insert_or_assign(name, Entry{std::move(place), std::string(source),
+                                        jinja::Template::Parse(source)});
 }
 
 absl::Status ChatTemplates::ReadFiles(const std::string& directory) {

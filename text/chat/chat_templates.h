@@ -57,6 +57,11 @@ class ChatTemplates {
   absl::StatusOr<jinja::Rendered> Render(const Conversation& conversation,
                                          const ChatOptions& options) const;
 
+  // Returns true if the source of one of the templates has the word `key`,
+  // which a template must have that reads this key; or if one goes through all
+  // keys, whatever their names.
+  bool Names(absl::string_view key) const;
+
   // Returns the template that Render applies. InvalidArgument: as above.
   absl::StatusOr<const jinja::Template*> Find(const ChatOptions& options,
                                               bool has_tools) const;
@@ -64,6 +69,7 @@ class ChatTemplates {
  private:
   struct Entry {
     std::string place;  // for errors
+    std::string source;
     absl::StatusOr<std::unique_ptr<const jinja::Template>> parsed;
   };
 

@@ -54,6 +54,7 @@ absl::StatusOr<OrderedJson> MessageOf(const OrderedJson& turn, size_t index) {
     OrderedJson message;
     message["role"] = known.role;
     message["content"] = value;
+    if (turn.contains("weight")) message["weight"] = turn["weight"];
     return message;
   }
   return Wrong(place,

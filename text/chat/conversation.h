@@ -7,7 +7,7 @@
 // The first is OpenAI's form, which TRL and transformers read; its messages go
 // to the template as they are. The second is ShareGPT's: "from" becomes a role
 // (human and user: user; gpt, chatgpt and assistant: assistant; system; tool
-// and observation: tool), "value" the content.
+// and observation: tool), "value" the content; "weight" stays.
 #ifndef CASTOR_TEXT_CHAT_CONVERSATION_H_
 #define CASTOR_TEXT_CHAT_CONVERSATION_H_
 

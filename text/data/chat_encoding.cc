@@ -61,11 +61,11 @@ absl::StatusOr<ChatEncoding> LoadChatEncoding(
   ChatEncoding encoding;
   CASTOR_ASSIGN_OR_RETURN(encoding.checksum,
                           ChecksumOf(directory, named_tokens));
+  const auto templates =
+      std::make_shared<const text::ChatTemplates>(std::move(loaded));
   encoding.render =
-      [templates =
-           std::make_shared<const text::ChatTemplates>(std::move(loaded))](
-          const text::Conversation& conversation,
-          bool add_generation_prompt) -> absl::StatusOr<RenderedChat> {
+      [templates](const text::Conversation& conversation,
+                  bool add_generation_prompt) -> absl::StatusOr<RenderedChat> {
     const text::ChatOptions options = {
         .name = "",
         .add_generation_prompt = add_generation_prompt,
@@ -83,6 +83,17 @@ absl::StatusOr<ChatEncoding> LoadChatEncoding(
                         .marks_generation = used->has_generation(),
                         .generated = std::move(rendered->generated)};
   };
+  encoding.reads = [templates](absl::string_view key) {
+    return templates->Names(key);
+  };
+  const auto text_of = [&](OrderedJson content) {
+    text::Conversation one;
+    one.messages.push_back({{"role", "user"}, {"content", std::move(content)}});
+    return encoding.render(one, /*add_generation_prompt=*/false);
+  };
+  const auto text = text_of("Hi"), parts = text_of(OrderedJson::array(
+                                       {{{"type", "text"}, {"text", "Hi"}}}));
+  encoding.reads_parts = text.ok() && parts.ok() && text->text == parts->text;
   return encoding;
 }
 

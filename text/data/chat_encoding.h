@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "text/chat/chat_templates.h"
 #include "text/chat/conversation.h"
 
@@ -30,6 +31,12 @@ struct ChatEncoding {
   std::function<absl::StatusOr<RenderedChat>(
       const text::Conversation& conversation, bool add_generation_prompt)>
       render;
+  // Returns true if a template reads this key of records or of messages, as far
+  // as its source tells.
+  std::function<bool(absl::string_view key)> reads;
+  // True if a content may be a list of parts: one of a text makes the same text
+  // as that itself.
+  bool reads_parts = false;
   // The checksum of all that the template was made from.
   uint64_t checksum = 0;
 };

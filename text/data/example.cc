@@ -23,11 +23,14 @@ namespace {
 
 // Another number where a record means something else than it did, so that what
 // was kept of records before is not taken for it.
-constexpr uint64_t kExampleRules = 2;
+constexpr uint64_t kExampleRules = 3;
 
 // Conversations have few values, and tools are nested a little. Keys in their
 // order are found one by one, so that an object of very many takes long.
 constexpr JsonLimits kLimits = {.max_depth = 64, .max_values = 50'000};
+
+constexpr char kWeight[] = "weight";
+constexpr auto kReplace = OrderedJson::error_handler_t::replace;
 
 // Returns how many tokens `a` and `b` have in common at the begin.
 size_t CommonBegin(const std::vector<int32_t>& a,
@@ -183,7 +186,7 @@ class Record {
 
   // The conversation of a list of messages, with what else the record has for a
   // template.
-  absl::StatusOr<text::Conversation> ChatOf(const OrderedJson& messages) const {
+  absl::StatusOr<text::Conversation> ChatOf(const OrderedJson& messages) {
     // Some files have OpenAI's messages under ShareGPT's key, or the reverse.
     const bool from = messages.is_array() && !messages.empty() &&
                       messages[0].is_object() && messages[0].contains("from");
@@ -192,7 +195,83 @@ class Record {
       const OrderedJson* value = Find(key);
       if (value != nullptr) record[key] = *value;
     }
-    return text::ReadConversation(record);
+    CASTOR_ASSIGN_OR_RETURN(text::Conversation chat,
+                            text::ReadConversation(record));
+    if (rules_.chat == nullptr) return chat;
+    for (size_t i = 0; i < chat.messages.size(); ++i) {
+      CASTOR_RETURN_IF_ERROR(CheckMessage(
+          absl::StrCat(from ? "conversations[" : "messages[", i, "]"),
+          &chat.messages[i]));
+      // What ShareGPT's form has besides is in no message.
+      for (const auto& [key, value] : messages[i].items()) {
+        const bool is_known =
+            from ? key == "from" || key == "value"
+                 : key == "role" || key == "content" || rules_.chat->reads(key);
+        if (!is_known && !value.is_null() && !IsWeight(key)) {
+          TellUnused(absl::StrCat(from ? "conversations." : "messages.", key));
+        }
+      }
+    }
+    for (const char* key : {"tools", "documents"}) {
+      if (record.contains(key) && !rules_.chat->reads(key)) TellUnused(key);
+    }
+    return chat;
+  }
+
+  // Returns true if the key says by 0 that a turn is not learned, as OpenAI has
+  // it, and turns are what is learned.
+  bool IsWeight(absl::string_view key) const {
+    return key == kWeight && rules_.loss_on == LossOn::kAssistant;
+  }
+
+  void TellUnused(std::string name) {
+    std::vector<std::string>& names = out_.unused;
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(std::move(name));
+    }
+  }
+
+  // Refuses what the template would take for something else, and makes a text
+  // of a content that is a list of one.
+  absl::Status CheckMessage(absl::string_view place,
+                            OrderedJson* message) const {
+    const auto wrong = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
+    };
+    const auto found = message->find("content");
+    OrderedJson none;
+    OrderedJson& content = found != message->end() ? *found : none;
+    if (content.is_object()) {
+      return wrong("its content is an object: give it as a text");
+    }
+    if (content.is_array() && !rules_.chat->reads_parts) {
+      const bool is_text = content.size() == 1 && content[0].is_object() &&
+                           content[0].value("type", OrderedJson()) == "text" &&
+                           content[0].value("text", OrderedJson()).is_string();
+      if (!is_text) {
+        return wrong(
+            "its content is a list of parts, and the chat template takes a "
+            "text: make one of them, or leave the record out");
+      }
+      content = OrderedJson(content[0]["text"]);
+    }
+    const bool is_empty =
+        content.is_null() || content == "" || content == OrderedJson::array();
+    const auto calls = message->find("tool_calls");
+    if (is_empty && calls != message->end() && calls->is_array() &&
+        !calls->empty() && !rules_.chat->reads("tool_calls")) {
+      return wrong(
+          "it has tool_calls and no content, and the chat template reads no "
+          "tool_calls, so that an empty answer would be learned: give a "
+          "template that does, or leave the record out");
+    }
+    const auto weight = message->find(kWeight);
+    if (weight != message->end() && *weight != 0 && *weight != 1 &&
+        !weight->is_null() && IsWeight(kWeight)) {
+      return wrong(absl::StrCat("weight: expected 0 or 1, found ",
+                                weight->dump(-1, ' ', false, kReplace)));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<RenderedChat> Render(const text::Conversation& chat,
@@ -220,7 +299,18 @@ class Record {
     CASTOR_RETURN_IF_ERROR(Encode(whole.text, /*is_chat=*/true, &out_.ids));
     if (rules_.loss_on == LossOn::kAll) return absl::OkStatus();
     if (!whole.marks_generation) {
-      CASTOR_RETURN_IF_ERROR(FindTurns(chat, &whole));
+      CASTOR_ASSIGN_OR_RETURN(whole.generated,
+                              TurnsOf(chat, whole, /*learned=*/true));
+    } else {
+      CASTOR_ASSIGN_OR_RETURN(const std::vector<text::jinja::TextSpan> left_out,
+                              TurnsOf(chat, whole, /*learned=*/false));
+      std::erase_if(whole.generated, [&](const text::jinja::TextSpan& span) {
+        return std::any_of(left_out.begin(), left_out.end(),
+                           [&](const text::jinja::TextSpan& turn) {
+                             return turn.begin <= span.begin &&
+                                    span.end <= turn.end;
+                           });
+      });
     }
     StartLabels();
     const std::vector<TokenPlace> places =
@@ -236,14 +326,18 @@ class Record {
     return absl::OkStatus();
   }
 
-  // Finds, by the begins of the conversation, what the assistant says in it.
-  absl::Status FindTurns(const text::Conversation& chat,
-                         RenderedChat* whole) const {
+  // Finds, by the begins of the conversation, what the assistant says in it, in
+  // the turns that are learned, or in the others.
+  absl::StatusOr<std::vector<text::jinja::TextSpan>> TurnsOf(
+      const text::Conversation& chat, const RenderedChat& whole,
+      bool learned) const {
+    std::vector<text::jinja::TextSpan> turns;
     text::Conversation begin = chat;
     begin.messages = OrderedJson::array();
     for (const OrderedJson& message : chat.messages) {
-      const auto role = message.find("role");
-      if (role == message.end() || *role != "assistant") {
+      const bool is_learned = message.value(kWeight, OrderedJson()) != 0;
+      if (message.value("role", OrderedJson()) != "assistant" ||
+          is_learned != learned) {
         begin.messages.push_back(message);
         continue;
       }
@@ -251,18 +345,21 @@ class Record {
       begin.messages.push_back(message);
       CASTOR_ASSIGN_OR_RETURN(const RenderedChat with, Render(begin, false));
       if (!absl::StartsWith(with.text, before.text) ||
-          !absl::StartsWith(whole->text, with.text)) {
+          !absl::StartsWith(whole.text, with.text)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "what the assistant says in message ", begin.messages.size(),
             " cannot be told from the rest: the chat template makes another "
             "text of the messages up to there than it has for them in the "
-            "whole conversation, and it has no {% generation %} blocks. Give "
-            "it these, or say \"data\": {\"loss_on\": \"all\"}"));
+            "whole conversation",
+            whole.marks_generation
+                ? ". Leave out the message's weight, or the record"
+                : ", and it has no {% generation %} blocks. Give it these, or "
+                  "say \"data\": {\"loss_on\": \"all\"}"));
       }
-      whole->generated.push_back({static_cast<int64_t>(before.text.size()),
-                                  static_cast<int64_t>(with.text.size())});
+      turns.push_back({static_cast<int64_t>(before.text.size()),
+                       static_cast<int64_t>(with.text.size())});
     }
-    return absl::OkStatus();
+    return turns;
   }
 
   void StartLabels() {

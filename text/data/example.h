@@ -25,7 +25,12 @@
 // begins of the whole. A token that is only partly within learned text is
 // learned whole; the places of the tokens in the text tell (token_places.h).
 // Where these cannot be told, learned text begins where the tokens of the whole
-// text differ from those of the text before it.
+// text differ from those of the text before it. A turn with "weight": 0 is not
+// learned, as in OpenAI's fine-tuning.
+//
+// A content that is a list of one text part is that text, for a template that
+// takes texts alone; other lists are refused then. Keys of messages that the
+// template never names are unused ones, "messages.KEY".
 #ifndef CASTOR_TEXT_DATA_EXAMPLE_H_
 #define CASTOR_TEXT_DATA_EXAMPLE_H_
 

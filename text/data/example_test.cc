@@ -234,6 +234,92 @@ TEST_F(ExampleTest, LearnsTheTurnsOfTheAssistant) {
   EXPECT_EQ(Learned(), "a_c_ef");
 }
 
+TEST_F(ExampleTest, ATurnOfNoWeightIsNotLearned) {
+  const std::string record =
+      R"({"messages": [{"role": "user", "content": "ab"},
+          {"role": "assistant", "content": "cd", "weight": 0},
+          {"role": "user", "content": "e"},
+          {"role": "assistant", "content": "f", "weight": 1}]})";
+  const ChatEncoding turns = Template(kTurns);
+  chat_ = &turns;
+  ASSERT_TRUE(Read(record, RecordFormat::kMessages, LossOn::kAssistant).ok());
+  EXPECT_EQ(Learned(), "_______________________________________f");
+  EXPECT_THAT(line_.unused, testing::IsEmpty());
+  const ChatEncoding marked = Template(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}"
+      "{% generation %}{{ m.content }}{% endgeneration %}{% else %}"
+      "{{ m.content }}{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}");
+  chat_ = &marked;
+  ASSERT_TRUE(Read(record, RecordFormat::kMessages, LossOn::kAssistant).ok());
+  EXPECT_EQ(Learned(), "_______________________________________f");
+  ASSERT_TRUE(Read(R"({"conversations": [{"from": "human", "value": "a"},
+                       {"from": "gpt", "value": "b", "weight": 0}]})",
+                   RecordFormat::kConversations, LossOn::kAssistant)
+                  .ok());
+  EXPECT_EQ(Learned(), "___________________");
+  EXPECT_THAT(Error(R"({"messages": [{"role": "assistant", "content": "a",
+                                      "weight": 0.5}]})",
+                    RecordFormat::kMessages, LossOn::kAssistant),
+              HasSubstr("messages[0]: weight: expected 0 or 1, found 0.5"));
+}
+
+TEST_F(ExampleTest, AContentOfPartsIsATextForATemplateOfTexts) {
+  const std::string record =
+      R"({"messages": [{"role": "user", "content":
+          [{"type": "text", "text": "ab"}]}]})";
+  const ChatEncoding turns = Template(kTurns);
+  chat_ = &turns;
+  ASSERT_TRUE(Read(record, RecordFormat::kMessages, LossOn::kAll).ok());
+  EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()), "<user>ab");
+  const std::string two =
+      R"({"messages": [{"role": "user", "content":
+          [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})";
+  EXPECT_THAT(Error(two, RecordFormat::kMessages),
+              HasSubstr("messages[0]: its content is a list of parts"));
+  EXPECT_THAT(Error(R"({"messages": [{"role": "user", "content": {"a": 1}}]})",
+                    RecordFormat::kMessages),
+              HasSubstr("its content is an object"));
+  const ChatEncoding parts = Template(
+      "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}"
+      "{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}"
+      "{% endfor %}{% endif %}{% endfor %}");
+  chat_ = &parts;
+  ASSERT_TRUE(Read(two, RecordFormat::kMessages, LossOn::kAll).ok());
+  EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()), "<user>ab");
+}
+
+TEST_F(ExampleTest, TellsOfWhatTheTemplateNeverReads) {
+  const ChatEncoding turns = Template(kTurns);
+  chat_ = &turns;
+  ASSERT_TRUE(Read(R"({"messages": [{"role": "user", "content": "a",
+                       "name": "x", "id": null},
+                       {"role": "assistant", "content": "b",
+                        "reasoning_content": "c"}], "tools": [{}]})",
+                   RecordFormat::kMessages, LossOn::kAssistant)
+                  .ok());
+  EXPECT_THAT(line_.unused, ElementsAre("messages.name",
+                                        "messages.reasoning_content", "tools"));
+  const std::string call =
+      R"({"messages": [{"role": "assistant", "content": null,
+          "tool_calls": [{"name": "f"}]}]})";
+  EXPECT_THAT(Error(call, RecordFormat::kMessages),
+              HasSubstr("messages[0]: it has tool_calls and no content"));
+  const ChatEncoding calls = Template(
+      "{% for m in messages %}{{ m.tool_calls[0].name }}{{ m.thinking }}"
+      "{% endfor %}");
+  chat_ = &calls;
+  ASSERT_TRUE(Read(call, RecordFormat::kMessages, LossOn::kAll).ok());
+  EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()), "f");
+  // reasoning_content is given as thinking, too.
+  ASSERT_TRUE(Read(R"({"messages": [{"role": "user", "content": "",
+                       "tool_calls": [{"name": "f"}],
+                       "reasoning_content": "c"}]})",
+                   RecordFormat::kMessages, LossOn::kAll)
+                  .ok());
+  EXPECT_THAT(line_.unused, testing::IsEmpty());
+}
+
 // Qwen 3's template is such a one: it keeps the thoughts of the last turn
 // alone.
 TEST_F(ExampleTest, RefusesATemplateWhoseBeginsAreOthers) {

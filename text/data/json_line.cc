@@ -298,8 +298,20 @@ absl::Status CheckNames(const LineHandler& handler,
   return absl::OkStatus();
 }
 
+// Keys of records that are not read by this file.
+constexpr absl::string_view kOtherKinds[] = {"messages", "conversations",
+                                             "prompt", "instruction"};
+
 // The error of a line that has nothing to learn from; its keys are `keys`.
 absl::Status NothingToLearn(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    const auto end = kOtherKinds + std::size(kOtherKinds);
+    if (std::find(kOtherKinds, end, key) == end) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has \"", key,
+        "\", where the file's first record has a text or tokens: give records "
+        "of different kinds files of their own"));
+  }
   std::string message =
       "has none of \"text\", \"messages\", \"conversations\", \"prompt\", "
       "\"instruction\" and \"input_ids\"";
@@ -383,6 +395,7 @@ absl::Status ReadJsonLine(absl::string_view line, const RecordKeys& keys,
   out->labels.clear();
   out->starts.clear();
   out->unused.clear();
+  CASTOR_RETURN_IF_ERROR(CheckNoNul(line));
   LineHandler handler(keys, out, line.size(), tells_documents_apart);
   try {
     if (!Json::sax_parse(line.begin(), line.end(), &handler)) {

@@ -258,6 +258,11 @@ TEST(JsonLine, RefusesWhatIsNoJson) {
   EXPECT_THAT(error(R"({"text": "\ud800"})"), HasSubstr("no valid JSON"));
   EXPECT_THAT(error(R"({"text": "a"} {})"), HasSubstr("no valid JSON"));
   EXPECT_THAT(error(R"({"input_ids": [1e999]})"), HasSubstr("JSON"));
+  EXPECT_THAT(error(absl::string_view("{\"text\": \"a\"}\0 b", 16)),
+              HasSubstr("a NUL byte at byte 14"));
+  EXPECT_THAT(error(R"({"messages": []})"),
+              testing::AllOf(HasSubstr("has \"messages\", where the file's"),
+                             HasSubstr("files of their own")));
   // A message is short however long what is wrong is, and holds no control.
   const std::string bad =
       error(absl::StrCat("{\"text\": \"", std::string(100000, 'a'), "\x01\"}"));

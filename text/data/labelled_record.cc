@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,9 +11,12 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "runtime/data/data_set.h"
 #include "runtime/data/sequence_label.h"
 #include "text/data/answer_windows.h"
@@ -60,9 +64,16 @@ class Record {
       : rules_(rules), out_(*out), record_(rules.keys) {}
 
   absl::Status Read(absl::string_view line) {
-    CASTOR_RETURN_IF_ERROR(record_.Parse(
+    const absl::Status parsed = record_.Parse(
         line, kLimits, LabelledKeys(rules_.task, rules_.sequence_labels),
-        &out_.unused));
+        &out_.unused);
+    if (!parsed.ok() && rules_.task == ModelTask::kSpan &&
+        absl::StrContains(line, "\"paragraphs\"")) {
+      return absl::InvalidArgumentError(
+          "has articles with paragraphs, as SQuAD's own files: give each "
+          "question a record of its own, with its context and answers");
+    }
+    CASTOR_RETURN_IF_ERROR(parsed);
     const bool has_ids = Find(kIds) != nullptr;
     if (has_ids == (rules_.encoding != nullptr)) {
       return absl::InvalidArgumentError(
@@ -364,6 +375,11 @@ class Record {
                      "say \"data\": {\"keys\": {\"next_sentence_label\": "
                      "\"label\"}}");
       }
+      if (label != nullptr && masks()) {
+        return Wrong(kLabel,
+                     "is a sequence's, and the model learns masked words: "
+                     "leave it out");
+      }
       if (label != nullptr) {
         return Wrong(kLabel,
                      "is a sequence's, and model.head wants labels of "
@@ -398,6 +414,25 @@ class Record {
                                         const OrderedJson& label,
                                         int64_t end) const {
     if (label.is_boolean()) return label.get<bool>() ? 1 : 0;
+    // A table's cells are texts, and pandas writes 1.0 where one is missing.
+    int64_t number = 0;
+    if (label.is_string()) {
+      const std::string& text = label.get_ref<const std::string&>();
+      if (!absl::SimpleAtoi(text, &number)) {
+        return Wrong(known,
+                     absl::StrCat("expected a number from 0 to ", end - 1,
+                                  ", found the text ", QuotedForMessage(text),
+                                  ": give each class its number"));
+      }
+      return Integer(known, number, 0, end);
+    }
+    if (label.is_number_float()) {
+      const double value = label.get<double>();
+      // NaN is no integer, either.
+      if (value == std::floor(value) && std::abs(value) < 1e9) {
+        return Integer(known, static_cast<int64_t>(value), 0, end);
+      }
+    }
     return Integer(known, label, 0, end);
   }
 

@@ -334,6 +334,19 @@ TEST(LabelledRecord, RefusesByKeyWhatSaysNoSpan) {
               HasSubstr("start_positions: has -1, and must be in"));
 }
 
+// A table's cells are texts, and pandas makes fractions of numbers.
+TEST(LabelledRecord, ANumberMayBeATextOrAWholeFraction) {
+  const TextEncoding letters = Letters();
+  const LabelledRules rules = RulesOf(&letters, ModelTask::kSequenceLabel);
+  for (const char* label : {"1", "\"1\"", "1.0", "true"}) {
+    JsonLine out;
+    const absl::Status read = ReadLabelledRecord(
+        absl::StrCat(R"({"text": "a", "label": )", label, "}"), rules, &out);
+    ASSERT_TRUE(read.ok()) << read;
+    EXPECT_EQ(out.labels[0], 1) << label;
+  }
+}
+
 TEST(LabelledRecord, RefusesByKeyWhatIsNoSuchRecord) {
   const TextEncoding letters = Letters();
   const auto error = [](const LabelledRules& rules, const char* line) {
@@ -358,6 +371,17 @@ TEST(LabelledRecord, RefusesByKeyWhatIsNoSuchRecord) {
   LabelledRules texts = RulesOf(&letters, ModelTask::kSequenceLabel);
   EXPECT_THAT(error(texts, R"({"text": "a", "label": 1, "labels": 1})"),
               HasSubstr("labels: is there, and so is label"));
+  EXPECT_THAT(error(texts, R"({"text": "a", "label": "good"})"),
+              HasSubstr("found the text \"good\": give each class its number"));
+  EXPECT_THAT(error(texts, R"({"text": "a", "label": 0.5})"),
+              HasSubstr("label: expected an integer"));
+  EXPECT_THAT(error(RulesOf(&letters, ModelTask::kMaskedTokens),
+                    R"({"text": "a", "label": 1})"),
+              HasSubstr("the model learns masked words: leave it out"));
+  EXPECT_THAT(error(RulesOf(&letters, ModelTask::kSpan),
+                    R"({"version": "1.1", "data": [{"paragraphs": [{"qas":
+                        [{"answers": [{"text": "a"}]}]}]}]})"),
+              HasSubstr("give each question a record of its own"));
   EXPECT_THAT(error(texts, R"({"text": 3, "label": 1})"),
               HasSubstr("text: expected a string"));
   EXPECT_THAT(error(texts, R"([1])"), HasSubstr("expected an object"));

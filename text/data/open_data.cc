@@ -1,8 +1,11 @@
 #include "text/data/open_data.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -101,6 +104,9 @@ class DataOpener {
                                   const std::vector<DataSource>& sources);
   absl::StatusOr<std::vector<std::string>> FilesOf(absl::string_view key,
                                                    const std::string& path);
+  // Says which of the files were named before.
+  void TellOfRepeats(absl::string_view key,
+                     const std::vector<std::string>& paths);
   absl::Status AddStreamed(absl::string_view key,
                            const std::vector<std::string>& paths, double weight,
                            std::vector<StreamedSource>* sources);
@@ -137,6 +143,8 @@ class DataOpener {
   const OpenDataOptions& options_;
   const RecordKeys keys_;
   size_t num_files_ = 0;
+  // By device and inode, the key that named it first.
+  std::map<std::pair<dev_t, ino_t>, std::string> keys_of_files_;
   bool streams_ = false;
   bool trains_on_samples_ = false;
   WordMasks masks_;
@@ -238,6 +246,7 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
         absl::StrCat(found.passed_over, " of the files in \"", path,
                      "\" end in none of ", kDataEndings, ", and are not read"));
   }
+  TellOfRepeats(key, found.paths);
   num_files_ += found.paths.size();
   if (num_files_ > kMostFiles) {
     return absl::InvalidArgumentError(
@@ -245,6 +254,23 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
                      "): put several into one"));
   }
   return std::move(found.paths);
+}
+
+void DataOpener::TellOfRepeats(absl::string_view key,
+                               const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    struct stat file = {};
+    if (stat(path.c_str(), &file) != 0) continue;  // opening it says why
+    const auto [first, is_new] =
+        keys_of_files_.try_emplace({file.st_dev, file.st_ino}, key);
+    if (is_new) continue;
+    Say(absl::StrCat("note: ", key),
+        first->second == key
+            ? absl::StrCat("file \"", path,
+                           "\" is named twice, and read as often")
+            : absl::StrCat("file \"", path, "\" is also in ", first->second,
+                           ", so that its loss tells nothing of other data"));
+  }
 }
 
 absl::Status DataOpener::AddFiles(absl::string_view key,

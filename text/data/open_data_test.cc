@@ -229,6 +229,30 @@ TEST_F(OpenDataTest, TellsOfKeysThatAreNotUsed) {
   }
 }
 
+TEST_F(OpenDataTest, TellsOfFilesThatAreNamedTwice) {
+  const std::string path = Write("a.jsonl", "{\"input_ids\": [4, 5]}\n");
+  const std::string other = Write("b.jsonl", "{\"input_ids\": [6, 5]}\n");
+  const std::string link = directory_.path() + "/link.jsonl";
+  ASSERT_EQ(symlink("a.jsonl", link.c_str()), 0);
+  DataConfig data = Data(path);
+  data.train.push_back({other});
+  data.validation = {{link}};
+  EXPECT_TRUE(OpenData(data, Options()).ok());
+  said_.clear();  // of tokenising
+  EXPECT_TRUE(OpenData(data, Options()).ok());
+  EXPECT_THAT(said_, ElementsAre(absl::StrCat(
+                         "note: data.validation: file \"", link,
+                         "\" is also in data.train, so that its loss tells "
+                         "nothing of other data")));
+  said_.clear();
+  data.validation.clear();
+  data.train.push_back({link});
+  EXPECT_TRUE(OpenData(data, Options()).ok());
+  EXPECT_THAT(said_, ElementsAre(absl::StrCat("note: data.train: file \"", link,
+                                              "\" is named twice, and read as "
+                                              "often")));
+}
+
 // A file that holds something else is named as what it is.
 TEST_F(OpenDataTest, NamesWhatAFileIs) {
   const std::string pointer =

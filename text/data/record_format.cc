@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {
@@ -75,6 +77,7 @@ std::vector<absl::string_view> KeysOf(RecordFormat format) {
 absl::StatusOr<RecordFormat> FormatOfRecord(absl::string_view line,
                                             const RecordKeys& keys,
                                             std::vector<std::string>* names) {
+  CASTOR_RETURN_IF_ERROR(CheckNoNul(line));
   NameHandler handler;
   try {
     nlohmann::json::sax_parse(line.begin(), line.end(), &handler);

@@ -37,6 +37,23 @@ TEST_P(Expected, EndsTextsAndCountsTokensAsTransformersDoes) {
   EXPECT_EQ((*tokenizer)->vocabulary_size(), expected["tokens"]);
   EXPECT_EQ((*tokenizer)->end_token().value_or(-1),
             expected["end"].is_null() ? Json(-1) : expected["end"]);
+  if (!expected.contains("pair")) return;
+  const Json& pair = expected["pair"];
+  std::vector<int32_t> ids, segments;
+  for (const PairPiece& piece : (*tokenizer)->pair()) {
+    if (piece.token >= 0) {
+      ids.push_back(piece.token);
+    } else {
+      const Json& text = pair["texts"][piece.token == PairPiece::kFirst ? 0 : 1];
+      ASSERT_TRUE((*tokenizer)
+                      ->Encode(text.get<std::string>(),
+                               {.add_special_tokens = false}, &ids)
+                      .ok());
+    }
+    segments.resize(ids.size(), piece.segment);
+  }
+  EXPECT_EQ(Json(ids), pair["ids"]);
+  EXPECT_EQ(Json(segments), pair["segments"]);
 }
 
 INSTANTIATE_TEST_SUITE_P(

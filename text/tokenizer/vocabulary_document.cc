@@ -1,6 +1,8 @@
 #include "text/tokenizer/vocabulary_document.h"
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +139,20 @@ absl::StatusOr<Json> ReadWordPieces(const SideFiles& side) {
                {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
 }
 
+// Returns the token of a key, and its id. InvalidArgument: there is none.
+absl::StatusOr<std::pair<std::string, uint64_t>> TokenAround(
+    const JsonPart& config, const std::map<std::string, std::string>& tokens,
+    absl::FunctionRef<std::optional<int64_t>(const std::string&)> id_of,
+    const std::string& key) {
+  const auto found = tokens.find(key);
+  const std::optional<int64_t> id =
+      found == tokens.end() ? std::nullopt : id_of(found->second);
+  if (!id.has_value()) {
+    return config.Error(key, "is put around texts, and there is none");
+  }
+  return std::pair(found->second, static_cast<uint64_t>(*id));
+}
+
 }  // namespace
 
 absl::StatusOr<bool> PutClassParts(const SideFiles& side,
@@ -166,15 +182,11 @@ absl::StatusOr<Json> MakeTemplate(
     const std::vector<const char*>& after) {
   Json single = Json::array(), special_tokens = Json::object();
   const auto add = [&](const char* key) -> absl::Status {
-    const auto found = tokens.find(key);
-    const std::optional<int64_t> id =
-        found == tokens.end() ? std::nullopt : id_of(found->second);
-    if (!id.has_value()) {
-      return config.Error(key, "is put around texts, and there is none");
-    }
-    const std::string& content = found->second;
+    CASTOR_ASSIGN_OR_RETURN(const auto token,
+                            TokenAround(config, tokens, id_of, key));
+    const auto& [content, id] = token;
     single.push_back({{"SpecialToken", {{"id", content}, {"type_id", 0}}}});
-    special_tokens[content] = {{"ids", {static_cast<uint64_t>(*id)}}};
+    special_tokens[content] = {{"ids", {id}}};
     return absl::OkStatus();
   };
   for (const char* key : before) CASTOR_RETURN_IF_ERROR(add(key));
@@ -200,29 +212,39 @@ absl::StatusOr<VocabularyDocument> MakeVocabularyDocument(
       made.named.tokens.count("unk_token") > 0) {
     document["model"]["unk_token"] = made.named.tokens["unk_token"];
   }
-  std::vector<const char*> before = {"cls_token"}, after = {"sep_token"};
-  const JsonPart config = side.Config();
-  if (its_class.around == Around::kBosEos) {
-    // If there is no such token, transformers puts nothing there.
-    const auto keep = [&](const char* add, const char* key,
-                          std::vector<const char*>* keys) -> absl::Status {
-      keys->clear();
-      CASTOR_ASSIGN_OR_RETURN(const bool adds, config.Bool(add, false));
-      if (adds && made.named.tokens.count(key) > 0) keys->push_back(key);
-      return absl::OkStatus();
-    };
-    CASTOR_RETURN_IF_ERROR(keep("add_bos_token", "bos_token", &before));
-    CASTOR_RETURN_IF_ERROR(keep("add_eos_token", "eos_token", &after));
-  }
   const auto id_of = [&](const std::string& content) -> std::optional<int64_t> {
     for (const Json& token : document["added_tokens"]) {
       if (token["content"] == content) return token["id"].get<int64_t>();
     }
     return std::nullopt;
   };
-  CASTOR_ASSIGN_OR_RETURN(
-      document["post_processor"],
-      MakeTemplate(config, made.named.tokens, id_of, before, after));
+  const JsonPart config = side.Config();
+  const auto& tokens = made.named.tokens;
+  if (its_class.around == Around::kClsSep) {
+    Json processor = {{"type", its_class.kind == VocabularyKind::kWordPieces
+                                   ? "BertProcessing"
+                                   : "RobertaProcessing"}};
+    for (const char* key : {"cls", "sep"}) {
+      const std::string name = absl::StrCat(key, "_token");
+      CASTOR_ASSIGN_OR_RETURN(const auto token,
+                              TokenAround(config, tokens, id_of, name));
+      processor[key] = {token.first, token.second};
+    }
+    document["post_processor"] = std::move(processor);
+    return made;
+  }
+  std::vector<const char*> before, after;
+  // If there is no such token, transformers puts nothing there.
+  const auto keep = [&](const char* add, const char* key,
+                        std::vector<const char*>* keys) -> absl::Status {
+    CASTOR_ASSIGN_OR_RETURN(const bool adds, config.Bool(add, false));
+    if (adds && tokens.count(key) > 0) keys->push_back(key);
+    return absl::OkStatus();
+  };
+  CASTOR_RETURN_IF_ERROR(keep("add_bos_token", "bos_token", &before));
+  CASTOR_RETURN_IF_ERROR(keep("add_eos_token", "eos_token", &after));
+  CASTOR_ASSIGN_OR_RETURN(document["post_processor"],
+                          MakeTemplate(config, tokens, id_of, before, after));
   return made;
 }
 
