@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/run/look_at_data.h"
+#include "cli/run/micro_batches.h"
 #include "cli/run/session.h"
 #include "models/families.h"
 #include "text/data/chat_encoding.h"
@@ -96,10 +97,30 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
         ShowSample(*data_.train, data_.text_of, *config_.model.architecture));
   }
   const DataConfig& data = config_.data;
-  *evaluates = config_.evaluates() &&
-               (!data.validation.empty() || data.validation_fraction > 0);
-  if (!*evaluates) data_.validation = nullptr;
+  const bool splits_off =
+      !data.validation.empty() || data.validation_fraction > 0;
+  *evaluates = config_.evaluates() && splits_off;
+  if (!*evaluates) {
+    if (splits_off && options.say != nullptr) {
+      options.say(absl::StrCat("note: ",
+                               data.validation.empty()
+                                   ? "data.validation_fraction: that part of "
+                                     "the data is not trained "
+                                     "on, and never evaluated"
+                                   : "data.validation: is never evaluated",
+                               ": eval_interval or eval_strategy says when"));
+    }
+    data_.validation = nullptr;
+  }
   if (data_.validation == nullptr) return absl::OkStatus();
+  const int64_t samples = data_.validation->num_samples();
+  const int64_t evaluated = config_.eval_batches * ShapeOf(config_).batch;
+  if (evaluated < samples && options.say != nullptr) {
+    options.say(absl::StrCat(kValidationData,
+                             ": each evaluation is of the first ", evaluated,
+                             " of ", samples, " samples (eval_batches, ",
+                             config_.eval_batches, " micro batches)"));
+  }
   return LookAtEvaluated(kValidationData, *data_.validation, options);
 }
 
