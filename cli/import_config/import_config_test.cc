@@ -261,6 +261,75 @@ TEST(ImportConfigs, FillsInDefaultsAfterAllFiles) {
   }
 }
 
+// The values are those of TRL 1.16's SFTConfig.
+TEST(ImportConfigs, KnowsTrlsDefaultsAndWhatItLearns) {
+  const auto import = [](const std::string& keys) {
+    const auto result = ImportConfigs(
+        {{.name = "t.yaml",
+          .text = absl::StrCat("model_name_or_path: ./m\n", keys)}},
+        "");
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(result->lacking, testing::IsEmpty());
+    EXPECT_TRUE(result->valid.ok()) << result->valid;
+    return result->text;
+  };
+  const Json config = WithoutComments(import("packing: false\n"));
+  EXPECT_EQ(config["optimizer"]["params"]["lr"], 2e-5);
+  EXPECT_EQ(config["bf16"]["enabled"], true);
+  EXPECT_EQ(config["data"]["sequence_length"], 1024);
+  EXPECT_EQ(config["data"]["packing"], "none");
+  EXPECT_FALSE(config["data"].contains("loss_on"));
+  // A null is a length without a limit; fp16 leaves bf16 out.
+  const Json other =
+      WithoutComments(import("packing: true\nmax_length: null\nfp16: true\n"));
+  EXPECT_FALSE(other["data"].contains("sequence_length"));
+  EXPECT_FALSE(other["data"].contains("packing"));
+  EXPECT_FALSE(other.contains("bf16"));
+  EXPECT_EQ(other["fp16"]["enabled"], true);
+
+  const auto learned = [&](const std::string& keys) {
+    const Json data = WithoutComments(import(keys))["data"];
+    return data.contains("loss_on") ? data["loss_on"].get<std::string>() : "";
+  };
+  EXPECT_EQ(learned("assistant_only_loss: false\ncompletion_only_loss: null\n"),
+            "");
+  EXPECT_EQ(learned("assistant_only_loss: false\ncompletion_only_loss: true\n"),
+            "completion");
+  EXPECT_EQ(learned("assistant_only_loss: true\n"), "assistant");
+  EXPECT_EQ(learned("completion_only_loss: false\n"), "all");
+  EXPECT_EQ(learned("assistant_only_loss: true\ncompletion_only_loss: false\n"),
+            "assistant");
+  EXPECT_THAT(import("max_length: 64\n"),
+              HasSubstr("assistant_only_loss (not given): TRL learns all"));
+}
+
+TEST(ImportConfigs, EvaluatesAndKeepsWhatTheOthersDo) {
+  const auto import = [](const std::string& name, const std::string& keys) {
+    const auto result = ImportConfigs({{.name = "h.yaml", .text = keys}}, name);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->valid.ok()) << result->valid;
+    return WithoutComments(result->text);
+  };
+  const std::string evaluates =
+      "eval_strategy: steps\neval_steps: 5\nvalidation_file: v.jsonl\n"
+      "max_seq_length: 64\nsave_steps: 5\n";
+  const Json all = import("transformers", evaluates);
+  EXPECT_EQ(all["eval_batches"], 1 << 20);
+  EXPECT_EQ(all["checkpoint"]["keep"], 1 << 20);
+  EXPECT_EQ(import("transformers",
+                   evaluates + "save_total_limit: 3\n")["checkpoint"]["keep"],
+            3);
+  EXPECT_FALSE(import("transformers", "max_seq_length: 64\nmax_steps: 9\n")
+                   .contains("eval_batches"));
+  // A text is one run, whatever is said of records.
+  EXPECT_FALSE(import("axolotl",
+                      "base_model: ./m\nsequence_len: 64\nnum_epochs: 1\n"
+                      "micro_batch_size: 1\nlearning_rate: 1e-4\n"
+                      "sample_packing: false\n"
+                      "datasets: [{path: x.txt, type: completion}]\n")["data"]
+                   .contains("packing"));
+}
+
 TEST(ImportConfigs, NamesWhatOfAxolotlsDataIsLeftToTheUser) {
   const auto text = [](const std::string& sets) {
     const auto result = ImportConfigs(
@@ -274,6 +343,8 @@ TEST(ImportConfigs, NamesWhatOfAxolotlsDataIsLeftToTheUser) {
   };
   EXPECT_THAT(text("- {path: x.jsonl, type: alpaca, split: train, field: q}\n"),
               AllOf(HasSubstr("datasets: field, split: data.keys"),
+                    HasSubstr("excess_length_strategy (not given): records of "
+                              "more than data.sequence_length tokens are cut"),
                     HasSubstr("\"x.jsonl\": castor's prompt is Stanford's"),
                     HasSubstr("warmup_steps (not given): Axolotl takes 3 %")));
   EXPECT_THAT(text("- {path: x.jsonl, type: {field_output: a}}\n"
@@ -296,9 +367,10 @@ TEST(ImportConfigs, SaysWhatIsNoConfiguration) {
   EXPECT_THAT(error("x.json", "{"), HasSubstr("x.json: "));
   EXPECT_THAT(error("x.yaml", "colour: red\n"),
               HasSubstr("x.yaml: its keys do not tell whose configuration"));
-  EXPECT_THAT(error("x.yaml", "seed: 1\n", "megatron"),
-              HasSubstr("--from megatron: there are deepspeed, transformers, "
-                        "axolotl, llama-factory, torchtune"));
+  EXPECT_THAT(
+      error("x.yaml", "seed: 1\n", "megatron"),
+      HasSubstr("--from megatron: there are deepspeed, transformers, trl, "
+                "axolotl, llama-factory, torchtune"));
   // Aliases of aliases are as long as what they stand for.
   std::string bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n";
   for (int i = 1; i < 9; ++i) {

@@ -158,7 +158,7 @@ std::optional<NamedFiles> FilesOf(const Json& value) {
 bool IsDataFile(absl::string_view path) {
   if (!absl::ConsumeSuffix(&path, ".gz")) absl::ConsumeSuffix(&path, ".zst");
   for (const char* const ending :
-       {".jsonl", ".json", ".csv", ".txt", ".bin", ".npy"}) {
+       {".jsonl", ".json", ".csv", ".parquet", ".txt", ".bin", ".npy"}) {
     if (absl::EndsWith(path, ending)) return true;
   }
   return false;
@@ -233,7 +233,19 @@ void LearnsAll(const ForeignKey& key, const Json& value,
 
 void LearnsOnly(const ForeignKey& key, const Json& value,
                 ForeignAccount& account) {
-  account.Take(key.ours, IsOff(value) ? "all" : std::string(key.says));
+  if (IsOff(value)) return account.Ignore("data.loss_on says what is learned");
+  account.Take(key.ours, std::string(key.says));
+}
+
+void Packed(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  if (!IsOff(value)) return account.LeaveToUser(key.says);
+  account.Take(key.ours, "none", "each record is a sample of its own");
+}
+
+void ExcessLength(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account) {
+  if (NameOf(value) == "truncate") return account.Ignore("so it is here");
+  account.LeaveToUser(key.says);
 }
 
 void Enabled(const ForeignKey& key, const Json& value,
@@ -375,6 +387,13 @@ void WarmupSteps(const ForeignKey& key, const Json& value,
   Same(key, value, account);
 }
 
+void Kept(const ForeignKey& key, const Json& value, ForeignAccount& account) {
+  const bool all =
+      IsOff(value) || (value.is_number() && value.get<double>() < 0);
+  account.Take(key.ours, all ? Json(kMostOfConfig) : value,
+               all ? key.says : "");
+}
+
 void EvalStrategy(const ForeignKey& key, const Json& value,
                   ForeignAccount& account) {
   const std::string name = NameOf(value);
@@ -478,13 +497,11 @@ void ScheduleArguments(const ForeignKey& key, const Json& value,
 void StepsPerEpoch(const ForeignKey& key, const Json& value,
                    ForeignAccount& account) {
   if (IsOff(value)) return account.Ignore(kNothing);
-  const Json* epochs = FindAtPath(account.ours(), "num_train_epochs");
-  if (!value.is_number_integer() ||
-      (epochs != nullptr && !epochs->is_number_integer())) {
-    return account.LeaveToUser("steps is a number of steps");
-  }
-  account.Take(key.ours, value.get<int64_t>() *
-                             (epochs != nullptr ? epochs->get<int64_t>() : 1));
+  account.LeaveToUser(
+      absl::StrCat("castor goes through all of each epoch: if one has more "
+                   "than ",
+                   value.dump(), " steps, give \"steps\", ", value.dump(),
+                   " for each epoch"));
 }
 
 void Sampling(const ForeignKey& key, const Json& value,

@@ -8,6 +8,9 @@
 
 namespace castor::conversions {
 
+// The most that checkpoint.keep and eval_batches take, for "all".
+inline constexpr int kMostOfConfig = 1 << 20;
+
 // Returns whether a value asks for nothing: false, 0, "", "no", "none", [] or
 // {}.
 bool IsOff(const Json& value);
@@ -37,9 +40,15 @@ void DataFiles(const ForeignKey& key, const Json& value,
 void LearnsAll(const ForeignKey& key, const Json& value,
                ForeignAccount& account);
 // A yes or no: only the part that `says` names, a value of data.loss_on, is
-// learned. With no, all is.
+// learned. What no means depends on the other such keys.
 void LearnsOnly(const ForeignKey& key, const Json& value,
                 ForeignAccount& account);
+// A yes or no: several records share a sample. With no, each has its own, also
+// one that is a text, of which Castor by itself makes a run.
+void Packed(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// Axolotl's "drop" or "truncate": what becomes of records that are too long.
+void ExcessLength(const ForeignKey& key, const Json& value,
+                  ForeignAccount& account);
 // A yes or no, "auto" among them, of a type of numbers: `ours` has it.
 void Enabled(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // The name of a type of numbers: "bf16", "float16", "fp32".
@@ -60,6 +69,8 @@ void ScheduleName(const ForeignKey& key, const Json& value,
 // transformers' warmup_steps, which below 1 is a share of all steps.
 void WarmupSteps(const ForeignKey& key, const Json& value,
                  ForeignAccount& account);
+// How many checkpoints stay; without one, or 0, all.
+void Kept(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // When it evaluates or saves: "steps", "epoch", "no".
 void EvalStrategy(const ForeignKey& key, const Json& value,
                   ForeignAccount& account);
@@ -75,7 +86,7 @@ void OneOnly(const ForeignKey& key, const Json& value, ForeignAccount& account);
 // An object of a schedule's own keys, for the params of Castor's.
 void ScheduleArguments(const ForeignKey& key, const Json& value,
                        ForeignAccount& account);
-// Steps of each epoch: beside a number of epochs they make the run's.
+// The most steps of an epoch, of which nobody knows here how many it has.
 void StepsPerEpoch(const ForeignKey& key, const Json& value,
                    ForeignAccount& account);
 // How transformers draws samples, of which "random" is what Castor does.

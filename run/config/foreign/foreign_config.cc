@@ -9,7 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "run/config/data_config.h"
 #include "run/config/foreign/conversions.h"
 #include "run/config/foreign/deepspeed.h"
 #include "run/config/foreign/foreign_key.h"
@@ -33,16 +35,24 @@ constexpr ForeignSystem kSystems[] = {
     {"transformers", 'H', "TrainingArguments of transformers",
      R"({"learning_rate": 5e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
          "num_train_epochs": 3, "per_device_train_batch_size": 8,
-         "lr_scheduler_type": "linear", "seed": 42})"},
+         "lr_scheduler_type": "linear", "seed": 42, "save_total_limit": 0})"},
+    {"trl", 'H', "SFTConfig of TRL",
+     R"({"learning_rate": 2e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
+         "num_train_epochs": 3, "per_device_train_batch_size": 8,
+         "lr_scheduler_type": "linear", "seed": 42, "max_length": 1024,
+         "packing": false, "bf16": true, "logging_steps": 10,
+         "save_total_limit": 0})"},
     {"axolotl", 'A', "Axolotl's",
      R"({"weight_decay": 0.0, "max_grad_norm": 1.0, "num_epochs": 1,
          "micro_batch_size": 1, "lr_scheduler": "cosine", "seed": 42,
-         "sequence_len": 512, "save_total_limit": 4})"},
+         "sequence_len": 512, "save_total_limit": 4,
+         "sample_packing": false, "excess_length_strategy": "drop"})"},
     {"llama-factory", 'L', "LLaMA-Factory's",
      R"({"learning_rate": 5e-5, "weight_decay": 0.0, "max_grad_norm": 1.0,
          "num_train_epochs": 3, "per_device_train_batch_size": 8,
-         "lr_scheduler_type": "linear", "seed": 42, "cutoff_len": 2048})"},
-    {"torchtune", 'T', "torchtune's", "{}"},
+         "lr_scheduler_type": "linear", "seed": 42, "cutoff_len": 2048,
+         "save_total_limit": 0})"},
+    {"torchtune", 'T', "torchtune's", R"({"dataset.packed": false})"},
 };
 
 // Null: there is none.
@@ -51,6 +61,25 @@ const ForeignSystem* SystemNamed(absl::string_view name) {
     if (system.name == name) return &system;
   }
   return nullptr;
+}
+
+// SFTConfig's keys are TrainingArguments' and some of its own, of which these
+// tell it. Their defaults differ.
+bool IsOfTrl(const Json& document) {
+  static constexpr const char* kOwn[] = {"dataset_text_field",
+                                         "max_length",
+                                         "max_seq_length",
+                                         "packing",
+                                         "packing_strategy",
+                                         "eval_packing",
+                                         "eos_token",
+                                         "chat_template_path",
+                                         "padding_free",
+                                         "assistant_only_loss",
+                                         "completion_only_loss",
+                                         "dataset_num_proc"};
+  return std::any_of(std::begin(kOwn), std::end(kOwn),
+                     [&](const char* key) { return document.contains(key); });
 }
 
 bool HasComponent(const Json& value) {
@@ -87,6 +116,7 @@ absl::StatusOr<const ForeignSystem*> SystemOf(const ForeignDocument& document,
   bool tie = false;
   for (const ForeignSystem& system : kSystems) {
     if (system.letter == 'D' || system.letter == 'T') continue;
+    if (system.name == "trl") continue;  // see IsOfTrl
     const int likeness = Likeness(document.json, system);
     if (likeness == most) tie = true;
     if (likeness > most) {
@@ -96,7 +126,10 @@ absl::StatusOr<const ForeignSystem*> SystemOf(const ForeignDocument& document,
     }
   }
   // LLaMA-Factory has all of transformers' keys, so that only its own tell.
-  if (best != nullptr && (!tie || best->letter == 'H')) return best;
+  if (best != nullptr && (!tie || best->letter == 'H')) {
+    const bool trl = best->letter == 'H' && IsOfTrl(document.json);
+    return trl ? SystemNamed("trl") : best;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(document.name,
                    ": its keys do not tell whose configuration "
@@ -168,23 +201,31 @@ void TellOfWarmup(const std::string& prefix, ForeignAccount* account) {
       kWarmupSteps, ", or ", kWarmupRatio, " = 0.03"));
 }
 
-// Tells which tokens TRL's trainer learns where its arguments do not say it.
+// Tells which tokens TRL's trainer learns where its arguments ask for no part.
 void TellOfLearned(const std::string& prefix, const Json& document,
                    ForeignAccount* account) {
-  static constexpr const char* kOfTrl[] = {
-      "dataset_text_field", "max_length",         "max_seq_length", "packing",
-      "eos_token",          "chat_template_path", "padding_free"};
-  const bool is_trl = std::any_of(
-      std::begin(kOfTrl), std::end(kOfTrl),
-      [&](const char* key) { return FindAtPath(document, key) != nullptr; });
-  if (!is_trl || FindAtPath(document, "assistant_only_loss") != nullptr ||
-      FindAtPath(account->ours(), "data.loss_on") != nullptr) {
-    return;
+  if (FindAtPath(account->ours(), "data.loss_on") != nullptr) return;
+  const Json* completion = FindAtPath(document, "completion_only_loss");
+  if (completion != nullptr && *completion == false) {
+    account->Begin(absl::StrCat(prefix, "completion_only_loss"));
+    return account->Take("data.loss_on", "all");
   }
   account->Begin(absl::StrCat(prefix, "assistant_only_loss (not given)"));
   account->LeaveToUser(
       "TRL learns all of a conversation, and of a prompt's record the "
       "completion; castor what is answered, unless data.loss_on is \"all\"");
+}
+
+// Returns true if the file says something in the place of a default.
+bool IsGiven(const Json& document, const std::string& key) {
+  if (FindAtPath(document, key) != nullptr) return true;
+  if (key == "bf16") {
+    const Json* half = FindAtPath(document, "fp16");
+    return half != nullptr && !conversions::IsOff(*half);
+  }
+  if (key == "sample_packing") return document.contains("pretraining_dataset");
+  // A null is a value, such as that of a length without a limit.
+  return document.contains(key);
 }
 
 // Imports the system's defaults for keys that the file does not give and no
@@ -196,14 +237,14 @@ void ImportTrainerDefaults(const ForeignSystem& system,
   for (const auto& [key, value] : defaults.items()) {
     const ForeignKey* row = FindForeignKey(TrainerKeys(), system.letter, key);
     if (FindAtPath(account->ours(), row->ours) != nullptr ||
-        FindAtPath(document, key) != nullptr) {
+        IsGiven(document, key)) {
       continue;
     }
     TakeTrainerKey(absl::StrCat(prefix, key, " (not given)"), value, row,
                    account);
   }
   if (system.letter == 'A') TellOfWarmup(prefix, account);
-  if (system.letter == 'H') TellOfLearned(prefix, document, account);
+  if (system.name == "trl") TellOfLearned(prefix, document, account);
 }
 
 // Calls `take` with each value in `object` that is no object, and its path.
@@ -274,6 +315,19 @@ void Drop(ForeignAccount* account, absl::string_view path,
   EraseAtPath(account->ours(), path);
 }
 
+// Returns true if a file to train on has text or tokens and no records.
+bool IsRun(const Json& ours) {
+  const Json* train = FindAtPath(ours, "data.train");
+  if (train == nullptr) return false;
+  const Json files = train->is_array() ? *train : Json::array({*train});
+  return std::any_of(files.begin(), files.end(), [](const Json& file) {
+    if (!file.is_string()) return false;
+    absl::string_view name = file.get_ref<const std::string&>();
+    if (!absl::ConsumeSuffix(&name, ".gz")) absl::ConsumeSuffix(&name, ".zst");
+    return HasTokensByName(name) || absl::EndsWith(name, ".txt");
+  });
+}
+
 // Mends what keys say together, and tells what is still missing.
 void Finish(ForeignAccount* account) {
   Json& ours = account->ours();
@@ -300,6 +354,14 @@ void Finish(ForeignAccount* account) {
     // unless it is told otherwise.
     const Json* print = FindAtPath(ours, "steps_per_print");
     ours["eval_interval"] = print != nullptr ? *print : Json(500);
+  }
+  if (StringAtPath(ours, "data.packing") == "none" && IsRun(ours)) {
+    Drop(account, "data.packing", "a file of text or of tokens is one run");
+  }
+  if (evaluates && FindAtPath(ours, "eval_batches") == nullptr) {
+    account->Begin("eval_batches (not given)");
+    account->Take("eval_batches", conversions::kMostOfConfig,
+                  foreign_sentences::kAll);
   }
   for (const char* const type : {"fp16", "bf16"}) {
     const Json* enabled = FindAtPath(ours, absl::StrCat(type, ".enabled"));

@@ -7,6 +7,7 @@
 namespace castor::foreign_sentences {
 
 inline constexpr absl::string_view kNothing = "it asks for nothing";
+inline constexpr absl::string_view kAll = "all of them, as there";
 // Reports of a run.
 inline constexpr absl::string_view kLog = "castor train prints what it does";
 inline constexpr absl::string_view kTrace =

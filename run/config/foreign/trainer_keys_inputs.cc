@@ -31,6 +31,9 @@ constexpr absl::string_view kSamples =
     "records share theirs (docs/data.md)";
 constexpr absl::string_view kTokens =
     "tokens are kept beside each file, or in data.cache";
+constexpr absl::string_view kLongRecords =
+    "records of more than data.sequence_length tokens are cut, and a run tells "
+    "how many: leave them out of the file";
 constexpr absl::string_view kWholeFile =
     "data.train is taken whole: cut the file";
 
@@ -153,8 +156,9 @@ constexpr ForeignKey kKeys[] = {
     {"L", "eval_dataset", "data.validation", DataFiles},
     {"T", "dataset.source", "data.train", LeftToUser, kText},
     {"T", "dataset.data_files dataset", "data.train", DataFiles},
+    {"T", "dataset.packed", "data.packing", Packed, kSamples},
     {"T",
-     "dataset.packed dataset._component_ dataset.column_map "
+     "dataset._component_ dataset.column_map "
      "dataset.conversation_column dataset.conversation_style "
      "dataset.split dataset.new_system_prompt dataset.add_eos "
      "dataset.masking_strategy "
@@ -199,22 +203,26 @@ constexpr ForeignKey kKeys[] = {
     {"A", "shuffle_merged_datasets", "", Ignored, "data.shuffle says it"},
     {"T", "shuffle", "data.shuffle", Same},
     {"L", "disable_shuffling", "data.shuffle", NotShuffled},
-    {"A", "sample_packing", "", LeftToUser, kSamples},
-    {"HL", "packing", "", LeftToUser, kSamples},
+    {"A", "sample_packing", "data.packing", Packed, kSamples},
+    {"HL", "packing", "data.packing", Packed, kSamples},
     {"L", "neat_packing", "", LeftToUser, kSamples},
     {"A",
      "pad_to_sequence_len sample_packing_eff_est sample_packing_group_size "
-     "sample_packing_bin_size excess_length_strategy total_num_tokens",
+     "sample_packing_bin_size total_num_tokens",
      "", Ignored, "samples have data.sequence_length tokens"},
+    {"A", "excess_length_strategy", "", ExcessLength, kLongRecords},
     {"A", "dataset_prepared_path", "", Ignored, kTokens},
     {"L", "tokenized_path", "", Ignored, kTokens},
     {"HL", "overwrite_cache", "", Ignored,
      "tokens that are kept follow their file"},
     {"A",
-     "dataset_processes dataset_exact_deduplication dataset_keep_in_memory "
-     "dataset_shard_num dataset_shard_idx skip_prepare_dataset "
+     "dataset_processes dataset_keep_in_memory skip_prepare_dataset "
      "dataset_num_proc",
      "", Ignored, kLoaders},
+    {"A", "dataset_exact_deduplication", "", LeftToUser,
+     "data.train is taken as it is: leave records out of the file that are in "
+     "it twice"},
+    {"A", "dataset_shard_num dataset_shard_idx", "", LeftToUser, kWholeFile},
     {"HAL",
      "dataloader_in_order dataloader_num_workers dataloader_prefetch_factor "
      "dataloader_pin_memory "

@@ -78,8 +78,9 @@ constexpr ForeignKey kKeys[] = {
      "placement_strategy",
      "", Ignored, kRanks},
     {"HAL", "ddp_timeout", "network.timeout_seconds", Timeout},
-    {"HL", "average_tokens_across_devices", "", Always,
-     "a loss is the mean over the labelled tokens of all ranks"},
+    {"HL", "average_tokens_across_devices", "", Ignored,
+     "a loss is the mean over the labelled tokens of all ranks, as with true; "
+     "with false those of a rank that has fewer count for more"},
     {"HL", "use_cpu no_cuda", "device.type", UseCpu, "\"host\" or \"cuda\""},
     {"H", "use_mps_device", "", Ignored, kRanks},
     {"T", "device", "device.type", Device},

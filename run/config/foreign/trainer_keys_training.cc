@@ -179,8 +179,8 @@ constexpr ForeignKey kKeys[] = {
     {"HAL", "save_steps", "checkpoint.save_interval", Steps},
     {"T", "save_every_n_steps", "checkpoint.save_interval", IfPositive},
     {"A", "saves_per_epoch", "checkpoint.save_interval", LeftToUser, kSaves},
-    {"HAL", "save_total_limit", "checkpoint.keep", IfPositive},
-    {"T", "keep_last_n_checkpoints", "checkpoint.keep", IfPositive},
+    {"HAL", "save_total_limit", "checkpoint.keep", Kept, kAll},
+    {"T", "keep_last_n_checkpoints", "checkpoint.keep", Kept, kAll},
     {"HAL", "save_only_model", "", Ignored,
      "a checkpoint has all that a run needs to go on; castor export writes a "
      "model's files"},
