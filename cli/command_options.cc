@@ -161,7 +161,8 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
       ->type_name("P")
       ->check(NumberIn(1e-9, 1.0));
   command->add_option("--seed", generate->seed, "of the draws (default: 0)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(Seed());
   command
       ->add_option("--tokenizer", generate->tokenizer,
                    "the directory of a tokenizer, or bytes; without it, the "

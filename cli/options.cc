@@ -1,5 +1,8 @@
 #include "cli/options.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -48,6 +51,18 @@ CLI::Validator NumberIn(double least, double most) {
                     : absl::StrCat("Value ", text, " not in range ", range);
       },
       "FLOAT in " + range);
+}
+
+CLI::Validator Seed() {
+  return CLI::Validator(
+      [](std::string& text) {
+        int64_t value = 0;
+        return absl::SimpleAtoi(text, &value) && value >= 0
+                   ? std::string()
+                   : absl::StrCat("expected an integer from 0 to ",
+                                  std::numeric_limits<int64_t>::max());
+      },
+      "0 to 2^63 - 1");
 }
 
 void AddText(CLI::App* command, const std::string& option, std::string* value,

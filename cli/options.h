@@ -24,6 +24,8 @@ CLI::Validator NotEmpty();
 
 // Takes a number from `least` to `most`. CLI11's own range takes "nan", too.
 CLI::Validator NumberIn(double least, double most);
+// An integer from 0 to 2^63 - 1. CLI11 takes a larger one for the largest.
+CLI::Validator Seed();
 
 // Adds an option with a text that is not empty; `type` stands for it in the
 // help.

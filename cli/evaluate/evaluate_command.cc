@@ -93,7 +93,7 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
   CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
                           ValuesOf(arguments, config));
   if (!arguments.summary_path.empty()) {
-    std::vector<OtherFile> others = DataFiles(config.data);
+    std::vector<OtherFile> others = FilesRead(config.model, config.data);
     others.push_back({"the configuration", arguments.config_path});
     others.push_back({"the checkpoint", checkpoint});
     CASTOR_RETURN_IF_ERROR(Annotate(

@@ -39,10 +39,15 @@ absl::Status GenerateText(GenerateArguments arguments) {
       GenerateSource source,
       FindGenerateSource(arguments.source, arguments.overrides));
   if (!arguments.summary_path.empty()) {
-    CASTOR_RETURN_IF_ERROR(
-        Annotate("--summary",
-                 CheckReplacesNone(arguments.summary_path,
-                                   {{"the checkpoint", source.checkpoint}})));
+    std::vector<OtherFile> others =
+        FilesOfModel("a file of the model", arguments.source);
+    for (OtherFile& file :
+         FilesOfModel("a file of --tokenizer", arguments.tokenizer)) {
+      others.push_back(std::move(file));
+    }
+    others.push_back({"the checkpoint", source.checkpoint});
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "--summary", CheckReplacesNone(arguments.summary_path, others)));
   }
   const Architecture& architecture = *source.config.model.architecture;
   const bool named = !arguments.tokenizer.empty();

@@ -5,17 +5,20 @@
 #include <memory>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 
 namespace castor::cli {
 
+namespace fs = std::filesystem;
+
 absl::Status CheckRegular(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::exists(path, error) &&
-      !std::filesystem::is_regular_file(path, error)) {
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is no regular file"));
   }
@@ -27,9 +30,34 @@ absl::Status CheckWritable(const std::string& path) {
   return AtomicFile::Create(path).status();
 }
 
+std::vector<OtherFile> FilesOfModel(absl::string_view name,
+                                    const std::string& directory) {
+  static constexpr absl::string_view kNames[] = {"config.json",
+                                                 "generation_config.json",
+                                                 "special_tokens_map.json",
+                                                 "added_tokens.json",
+                                                 "vocab.json",
+                                                 "vocab.txt",
+                                                 "merges.txt"};
+  std::vector<OtherFile> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(directory, error)) {
+    const std::string file = entry.path().filename().string();
+    const bool is_model = absl::EndsWith(file, ".safetensors") ||
+                          absl::EndsWith(file, ".safetensors.index.json") ||
+                          absl::EndsWith(file, ".model") ||
+                          absl::EndsWith(file, ".jinja") ||
+                          (absl::StartsWith(file, "tokenizer") &&
+                           absl::EndsWith(file, ".json")) ||
+                          absl::c_linear_search(kNames, file);
+    if (is_model) files.push_back({std::string(name), entry.path().string()});
+  }
+  return files;
+}
+
 absl::Status CheckReplacesNone(const std::string& path,
                                absl::Span<const OtherFile> others) {
-  namespace fs = std::filesystem;
   std::error_code error;
   // This gives absolute paths of files that are still to be written, too.
   const auto whole = [&](const std::string& name) {
@@ -44,12 +72,18 @@ absl::Status CheckReplacesNone(const std::string& path,
                        ", which it would replace; name another file"));
     }
   }
+  const std::string name = fs::path(LinkTarget(path)).filename().string();
+  if (absl::StartsWith(name, "step-") && absl::StrContains(name, ".castor") &&
+      fs::exists(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is a checkpoint, which it would replace; name another file"));
+  }
   return absl::OkStatus();
 }
 
 std::string LinkTarget(const std::string& path) {
   std::error_code error;
-  const auto target = std::filesystem::canonical(path, error);
+  const auto target = fs::canonical(path, error);
   return error ? path : target.string();
 }
 

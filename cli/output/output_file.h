@@ -3,6 +3,7 @@
 #define CASTOR_CLI_OUTPUT_OUTPUT_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -26,8 +27,13 @@ struct OtherFile {
   std::string path;
 };
 
-// Checks that writing `path` replaces none of `others`. InvalidArgument: it is
-// one of them, by whatever name.
+// Returns the weights, configuration and tokenizer in a Hugging Face directory,
+// as files of that name. "", or no directory: none.
+std::vector<OtherFile> FilesOfModel(absl::string_view name,
+                                    const std::string& directory);
+
+// Checks that writing `path` replaces none of `others`, and no checkpoint.
+// InvalidArgument: it is one of them, by whatever name.
 absl::Status CheckReplacesNone(const std::string& path,
                                absl::Span<const OtherFile> others);
 

@@ -68,8 +68,15 @@ std::string DescribeBatches(const SampleLengths& lengths,
 
 }  // namespace
 
-std::vector<OtherFile> DataFiles(const DataConfig& data) {
-  std::vector<OtherFile> files;
+std::vector<OtherFile> FilesRead(const ModelConfig& model,
+                                 const DataConfig& data) {
+  std::vector<OtherFile> files =
+      FilesOfModel(absl::StrCat("a file of model.", model.directory_key()),
+                   model.directory());
+  for (OtherFile& file :
+       FilesOfModel("a file of data.tokenizer", data.tokenizer)) {
+    files.push_back(std::move(file));
+  }
   const auto add = [&](const char* key,
                        const std::vector<DataSource>& sources) {
     for (const DataSource& source : sources) {

@@ -18,8 +18,10 @@
 
 namespace castor::cli {
 
-// Returns the files that a command reads as data, with the keys that name them.
-std::vector<OtherFile> DataFiles(const DataConfig& data);
+// Returns the files that a command reads as model, tokenizer and data, with the
+// keys that name them.
+std::vector<OtherFile> FilesRead(const ModelConfig& model,
+                                 const DataConfig& data);
 
 // Adds the identity of the data that is read at `key`. Null data: there is
 // none. InvalidArgument, after the key: a token is outside the vocabulary.

@@ -543,6 +543,15 @@ bool Session::EvaluatesAfter(int64_t step) const {
   return step % epoch_.steps == 0 || step == config_.steps;
 }
 
+bool Session::LacksEvaluation() const {
+  const int64_t step = trainer_->step();
+  if (step == 0 || !EvaluatesAfter(step)) return false;
+  const int64_t interval = config_.eval_strategy == EvalStrategy::kSteps
+                               ? config_.eval_interval
+                               : epoch_.steps;
+  return best_.evaluations + 1 == CeilDiv(step, interval);
+}
+
 StepShape Session::EvaluationShape() const {
   StepShape shape = ShapeOf(config_);
   shape.length = eval_length_;

@@ -172,6 +172,9 @@ class Session {
   }
   // Returns true if the run evaluates after that step.
   bool EvaluatesAfter(int64_t step) const;
+  // Returns true if the evaluation after the step that the run is at is
+  // missing, since it was interrupted.
+  bool LacksEvaluation() const;
 
   const EpochSize& epoch() const { return epoch_; }
   // The first sample of the training data (ShowSample); "" where its tokens

@@ -1,6 +1,7 @@
 #include "cli/train/progress.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -45,6 +46,18 @@ bool IsLogged(const nlohmann::json& line) {
          (line.contains("loss") || line.contains("validation_loss"));
 }
 
+// InvalidArgument: a run that goes on has the file locked, and would write to
+// one that has no name any more.
+absl::Status CheckNobodyWrites(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::OkStatus();  // what is wrong is told when it is read
+  const bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  if (!locked) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " is the log of a run that goes on: name another file"));
+}
+
 // The lines of a log that a run keeps which goes on after `step`.
 absl::StatusOr<std::string> KeptLines(const std::string& path, int64_t step) {
   constexpr int64_t kMaxBytes = int64_t{1} << 32;
@@ -77,6 +90,7 @@ absl::StatusOr<std::unique_ptr<JsonLog>> JsonLog::Open(const std::string& path,
                                                        int64_t step) {
   const std::string target = LinkTarget(path);
   CASTOR_RETURN_IF_ERROR(CheckWritable(target));
+  CASTOR_RETURN_IF_ERROR(CheckNobodyWrites(target));
   CASTOR_ASSIGN_OR_RETURN(const std::string kept, KeptLines(target, step));
   CASTOR_RETURN_IF_ERROR(WriteWhole(target, kept));
   const int fd = open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -84,6 +98,7 @@ absl::StatusOr<std::unique_ptr<JsonLog>> JsonLog::Open(const std::string& path,
     return absl::InvalidArgumentError(
         absl::StrCat(target, ": ", std::strerror(errno)));
   }
+  flock(fd, LOCK_EX | LOCK_NB);  // some file systems have no locks
   return std::unique_ptr<JsonLog>(new JsonLog(fd));
 }
 

@@ -41,7 +41,7 @@ namespace {
 // each other.
 absl::Status CheckOutputs(const TrainArguments& arguments,
                           const Config& config) {
-  std::vector<OtherFile> others = DataFiles(config.data);
+  std::vector<OtherFile> others = FilesRead(config.model, config.data);
   others.push_back({"the configuration", arguments.config_path});
   for (const auto& [name, path] :
        {std::pair("--trace", &arguments.trace_path),

@@ -140,6 +140,10 @@ absl::Status TrainRun::Begin() {
 absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   first_step_ = trainer.step();
+  if (session_.LacksEvaluation()) {
+    const absl::Status evaluated = Evaluate();
+    if (!absl::IsCancelled(evaluated)) CASTOR_RETURN_IF_ERROR(evaluated);
+  }
   while (trainer.step() < config_.steps && !trainer.stopping() &&
          !EndsEarly()) {
     const absl::StatusOr<double> loss = session_.Step();
@@ -165,12 +169,19 @@ absl::Status TrainRun::Loop() {
     CASTOR_RETURN_IF_ERROR(Resize());
     if (session_.EvaluatesAfter(step)) {
       const absl::Status evaluated = Evaluate();
+      // What is missing is made up for when the run goes on.
+      if (absl::IsCancelled(evaluated)) break;
       if (!evaluated.ok()) {
         return InOrderAfter(evaluated) ? EndInOrder(evaluated) : evaluated;
       }
     }
     if (config_.checkpoint.save_interval > 0 &&
         step % config_.checkpoint.save_interval == 0) {
+      // What is told of the step is told before its checkpoint is there: a run
+      // that goes on from it would never tell it.
+      CASTOR_RETURN_IF_ERROR(trainer.Drain());
+      TakeReports();
+      progress_.Print(/*all=*/true);
       progress_.Clear();
       CASTOR_RETURN_IF_ERROR(Saving([&] { return checkpoints_.Save(); }));
     }
@@ -372,7 +383,8 @@ bool TrainRun::EndsEarly() const {
 void TrainRun::JudgeEnd() {
   const Trainer& trainer = session_.trainer();
   const int64_t step = trainer.step();
-  report_.ended = step >= config_.steps                ? kFinished
+  report_.ended = step >= config_.steps && !session_.LacksEvaluation()
+                      ? kFinished
                   : EndsEarly() && !trainer.stopping() ? kStoppedEarly
                                                        : kInterrupted;
   if (step == config_.steps && trainer.state().skipped_steps == step) {

@@ -29,9 +29,10 @@ MappedMemory::~MappedMemory() {
 
 absl::Status MappedMemory::Resize(int64_t bytes) {
   if (bytes > kept_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no addresses for a block of ", bytes,
-                     " bytes: ", kept_bytes_, " are kept for it"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no addresses for a block of ", bytes, " bytes: ", kept_bytes_,
+        " are kept for it; ask for less, or for all that is of "
+        "use (\"unlimited\")"));
   }
   const int64_t mapped = RoundUp(bytes, granularity_);
   const int64_t before = mapped_bytes();

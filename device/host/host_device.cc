@@ -127,9 +127,10 @@ absl::StatusOr<DeviceRoom> HostDevice::Room() {
 absl::Status HostDevice::ResizeBlock(int64_t bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   if (bytes < 0 || bytes > mapped_bytes_ - page) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no addresses for a block of ", bytes,
-                     " bytes: ", mapped_bytes_ - page, " are kept for it"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no addresses for a block of ", bytes, " bytes: ", mapped_bytes_ - page,
+        " are kept for it; ask for less, or for all that is of "
+        "use (\"unlimited\")"));
   }
   const int64_t open_bytes = RoundUp(bytes, page);
   if (open_bytes > open_bytes_) CASTOR_RETURN_IF_ERROR(OpenPages(open_bytes));

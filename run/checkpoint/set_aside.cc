@@ -27,10 +27,17 @@ namespace fs = std::filesystem;
 // A file of this name lies in the directories that MoveLaterAside made.
 constexpr char kMark[] = "castor.aside";
 
-// Returns the directory's name without the slashes at its end.
+// Returns the directory's name without the slashes at its end; of a link that
+// of what it leads to, since nothing can be moved to another file system.
 std::string BaseOf(const CheckpointDir& directory) {
-  const fs::path path = fs::path(directory.directory()).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).string();
+  fs::path path = fs::path(directory.directory()).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code error;
+  if (fs::is_symlink(path, error)) {
+    const fs::path target = fs::canonical(path, error);
+    if (!error) path = target;
+  }
+  return path.string();
 }
 
 std::string MarkOf(const std::string& directory) {
@@ -111,9 +118,13 @@ absl::StatusOr<AsideDirectory> MoveLaterAside(const CheckpointDir& directory,
                absl::StrCat(aside.path, "/", CheckpointName(entry.step)),
                error);
     if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(entry.path, " is of another run and cannot be moved to ",
-                       aside.path, ": ", error.message()));
+      // Nothing was moved yet: nothing stays of it.
+      if (&entry == &later.front()) Remove(aside.path, {}).IgnoreError();
+      return absl::PermissionDeniedError(absl::StrCat(
+          entry.path, " is of another run and cannot be moved to ", aside.path,
+          ": ", error.message(),
+          "; move or remove it, go on from it with --resume latest, or name "
+          "another checkpoint.dir"));
     }
   }
   CASTOR_RETURN_IF_ERROR(SyncDirectory(aside.path));

@@ -57,6 +57,17 @@ TEST_F(SetAsideTest, MovesLaterStepsAndSaysHowMuchTheyAre) {
   EXPECT_EQ(none->path, "");
 }
 
+// A file system that is linked to has room for what it has itself.
+TEST_F(SetAsideTest, MovesBesideWhatALinkLeadsTo) {
+  fs::create_directories(Path("scratch/steps"));
+  fs::create_directory_symlink("scratch/steps", Path("run"));
+  for (const int64_t step : {1, 2}) Save(step);
+  const auto aside = MoveLaterAside(dir_, 1);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_EQ(fs::path(aside->path), fs::canonical(Path("scratch/steps.1")));
+  EXPECT_FALSE(fs::exists(Path("run.1")));
+}
+
 // Else the directory that moved last would be taken for the oldest.
 TEST_F(SetAsideTest, TakesNoNumberASecondTime) {
   for (int i = 0; i < 2; ++i) {

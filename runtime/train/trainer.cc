@@ -525,6 +525,12 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
   };
   std::vector<int64_t> labels(shape.terms);
   for (int64_t i = 0; i < batches; i += world_size) {
+    if (stopping()) {
+      // All ranks know it: each batch's losses told them.
+      CASTOR_RETURN_IF_ERROR(Drain());
+      return absl::CancelledError(absl::StrCat(
+          "the evaluation after step ", state_.step, " was interrupted"));
+    }
     const bool has_one = i + options_.ranks.rank < batches;
     CASTOR_ASSIGN_OR_RETURN(const StepLosses losses,
                             RunStep(*program, has_one ? next : nothing,

@@ -359,6 +359,24 @@ TEST_F(BadInput, AsOutput) {
   // An output may not take the place of an input, by any spelling of its path.
   ExpectTrainRefused({"--trace", "text.txt"},
                      {"--trace: text.txt is data.train", "another file"});
+  // Nor are weights, tokenizers and checkpoints replaced.
+  std::filesystem::create_directories(Path("m"));
+  for (const char* file : {"model.safetensors", "tokenizer.json"}) {
+    WriteFile(Path("m/") + file, "kept");
+  }
+  for (const char* option : {"--summary", "--trace"}) {
+    ExpectTrainRefused({"--set", "model={\"pretrained\": \"m\"}", option,
+                        "m/model.safetensors"},
+                       {option, "is a file of model.pretrained, which"});
+    ExpectTrainRefused(
+        {"--set", "data.tokenizer=m", option, "m/tokenizer.json"},
+        {option, "is a file of data.tokenizer, which"});
+    WriteFile(Path("step-00000002.castor"), "kept");
+    ExpectTrainRefused({option, "step-00000002.castor"},
+                       {option, "is a checkpoint, which it would replace"});
+    EXPECT_EQ(ReadFile(Path("step-00000002.castor")), "kept");
+  }
+  std::filesystem::remove(Path("step-00000002.castor"));
   ExpectTrainRefused({"--summary", "./there/../text.txt"},
                      {"--summary", "is data.train"});
   WriteFile(Path("other.txt"), SmallText(3000));

@@ -69,6 +69,11 @@ TEST_F(GenerateTest, DrawsAsTheSeedSays) {
   const Json one = seeded("1");
   EXPECT_EQ(seeded("1"), one);
   EXPECT_NE(seeded("2"), one);
+  for (const char* none : {"9223372036854775808", "-1", "1.5"}) {
+    const ProcessResult refused = Generate({"--seed", none});
+    ExpectUserError(refused);
+    EXPECT_THAT(refused.err, HasSubstr("from 0 to 9223372036854775807"));
+  }
 }
 
 TEST_F(GenerateTest, RefusesWhatItCannotDo) {

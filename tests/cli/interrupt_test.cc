@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/cli/cli_test_base.h"
 
@@ -62,6 +64,66 @@ INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
                          [](const auto& info) {
                            return sigabbrev_np(info.param);
                          });
+
+// What is missing of the evaluation is made up for when the run goes on.
+TEST_P(Interrupted, SavesWithoutWaitingForAnEvaluation) {
+  // One evaluation of all of it takes minutes.
+  WriteFile(Path("long.txt"), SmallText(16'000'000));
+  Json config = SmallConfig();
+  config["data"]["validation"] = "long.txt";
+  config["checkpoint"] = {{"dir", "out"}};  // saves at the end only
+  config["eval_interval"] = 3;
+  config["steps"] = 7;
+  config["eval_batches"] = 1'000'000;
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+                        directory());
+  ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
+  process.Signal(GetParam());
+  const ProcessResult result = process.Wait();
+  ASSERT_EQ(result.exit_code, 128 + GetParam()) << result.err << result.out;
+  const Json first = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_EQ(first["ended"], "interrupted");
+  EXPECT_EQ(first["steps"], 3);
+  EXPECT_EQ(first["evaluations"], Json::array());
+  config["eval_batches"] = 2;
+  const Json rest = Summary(config, {"--resume", "latest"});
+  std::filesystem::remove_all(Path("out"));
+  const Json whole = Summary(config);
+  EXPECT_EQ(whole["evaluations"].size(), 2u);
+  EXPECT_EQ(rest["evaluations"], whole["evaluations"]);
+  EXPECT_EQ(rest["parameters_sha256"], whole["parameters_sha256"]);
+}
+
+// A run that goes on from a checkpoint never tells of the steps before it.
+TEST_F(CliTest, AStepIsToldBeforeItsCheckpointIsThere) {
+  Json config = SmallConfig();
+  config["steps"] = 1000000;
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 1}, {"keep", 1000}};
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json", "--log-json", "log.jsonl"},
+                        directory());
+  ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
+  for (int i = 0; i < 50; ++i) {
+    const std::vector<std::string> saved = List("out");
+    const std::string log = ReadFile(Path("log.jsonl"));
+    for (const std::string& name : saved) {
+      int step = 0;
+      char end = 0;
+      if (std::sscanf(name.c_str(), "step-%d.casto%c", &step, &end) != 2) {
+        continue;
+      }
+      EXPECT_THAT(log, HasSubstr("{\"step\":" + std::to_string(step) + ","));
+    }
+  }
+  // Nor does another run take the file away meanwhile.
+  const ProcessResult other = Train(
+      config, {"--log-json", "log.jsonl", "--set", "checkpoint.dir=other"});
+  ExpectUserError(other);
+  EXPECT_THAT(other.err, HasSubstr("log.jsonl is the log of a run that goes"));
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait().exit_code, 128 + SIGINT);
+}
 
 // nohup, and a shell's background jobs.
 TEST_P(Interrupted, GoesOnWhereTheSignalWasIgnoredAtTheStart) {

@@ -84,6 +84,9 @@ TEST_P(Resized, ARunGoesOnToTheSameBits) {
       std::stoll(refused.err.substr(refused.err.find(words) + words.size()));
   // To the byte.
   ExpectUserError(Resize(pid, std::to_string(least - 1)));
+  const ProcessResult beyond = Resize(pid, "100TiB");
+  ExpectUserError(beyond);
+  EXPECT_THAT(beyond.err, HasSubstr("ask for less, or for all that is of use"));
   for (const std::string& size :
        {std::to_string(least), std::string("1MiB"), std::string("8MiB")}) {
     const ProcessResult resized = Resize(pid, size);

@@ -44,7 +44,8 @@ TEST_P(Expected, EndsTextsAndCountsTokensAsTransformersDoes) {
     if (piece.token >= 0) {
       ids.push_back(piece.token);
     } else {
-      const Json& text = pair["texts"][piece.token == PairPiece::kFirst ? 0 : 1];
+      const Json& text =
+          pair["texts"][piece.token == PairPiece::kFirst ? 0 : 1];
       ASSERT_TRUE((*tokenizer)
                       ->Encode(text.get<std::string>(),
                                {.add_special_tokens = false}, &ids)
