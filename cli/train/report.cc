@@ -14,6 +14,8 @@
 namespace castor::cli {
 namespace {
 
+constexpr int64_t kMaxSummaryBytes = int64_t{1} << 30;
+
 std::string FormatSeconds(double seconds) {
   if (seconds < 60) return absl::StrFormat("%.0fs", seconds);
   const int64_t whole = static_cast<int64_t>(seconds + 0.5);
@@ -484,9 +486,18 @@ std::string SummaryJson(absl::string_view ended, absl::string_view error) {
   return JsonText(summary);
 }
 
+bool IsSummaryOf(const std::string& path,
+                 const std::string& parameters_sha256) {
+  const auto text = ReadSmallFile(path, kMaxSummaryBytes);
+  if (!text.ok() || parameters_sha256.empty()) return false;
+  const auto json = nlohmann::json::parse(*text, nullptr,
+                                          /*allow_exceptions=*/false);
+  return json.is_object() && json.value("ended", "") == kFinished &&
+         json.value("parameters_sha256", "") == parameters_sha256;
+}
+
 bool IsSummary(const std::string& path) {
-  constexpr int64_t kMaxBytes = int64_t{1} << 30;
-  const auto text = ReadSmallFile(path, kMaxBytes);
+  const auto text = ReadSmallFile(path, kMaxSummaryBytes);
   if (!text.ok()) return absl::IsNotFound(text.status());
   const auto json = nlohmann::json::parse(*text, nullptr,
                                           /*allow_exceptions=*/false);

@@ -145,6 +145,10 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
 // so, for the reason `error`.
 std::string SummaryJson(absl::string_view ended, absl::string_view error);
 
+// Returns true if it is the summary of a run that finished with parameters of
+// this hash.
+bool IsSummaryOf(const std::string& path, const std::string& parameters_sha256);
+
 // Returns true if a file is a summary, or empty, or if there is none. Any other
 // file, named by mistake, is not replaced before all is known to be right.
 bool IsSummary(const std::string& path);

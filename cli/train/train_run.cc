@@ -181,7 +181,7 @@ absl::Status TrainRun::Loop() {
       // that goes on from it would never tell it.
       CASTOR_RETURN_IF_ERROR(trainer.Drain());
       TakeReports();
-      progress_.Print(/*all=*/true);
+      progress_.Print(/*all=*/false);
       progress_.Clear();
       CASTOR_RETURN_IF_ERROR(Saving([&] { return checkpoints_.Save(); }));
     }
@@ -445,10 +445,18 @@ absl::Status TrainRun::End() {
     }
   }
   if (!arguments_.summary_path.empty() && first_) {
-    CASTOR_RETURN_IF_ERROR(
-        WriteSummary(arguments_.summary_path,
-                     SummaryJson(config_, trainer.admission(), report_, {})));
-    std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
+    // A run that is started again when all is done has no figures, and leaves
+    // those of the one that did it.
+    const bool is_done =
+        report_.ended == kFinished && trainer.step() == first_step_ &&
+        IsSummaryOf(arguments_.summary_path, report_.parameters_sha256);
+    if (!is_done) {
+      CASTOR_RETURN_IF_ERROR(
+          WriteSummary(arguments_.summary_path,
+                       SummaryJson(config_, trainer.admission(), report_, {})));
+    }
+    std::printf("  %-26s %s%s\n", "summary", arguments_.summary_path.c_str(),
+                is_done ? " (stays that of the run that finished)" : "");
   }
   if (live_ != nullptr) {
     FlushOutput();

@@ -473,6 +473,11 @@ TEST_F(TrainCommand, GoesOnInAnotherFormatButNotWithAnotherOptimizersStates) {
 
 TEST_F(TrainCommand, SaysWhenNothingIsLeftToTrain) {
   const Json whole = Summary(SmallConfig());
+  // A scheduler may start a job again that had ended well: the figures stay.
+  EXPECT_EQ(Summary(SmallConfig(), {"--resume", "auto"}), whole);
+  // Those of other parameters do not.
+  WriteFile(Path("summary.json"),
+            R"({"ended": "finished", "parameters_sha256": "0"})");
   const Json again = Summary(SmallConfig(), {"--resume", "latest"});
   EXPECT_EQ(again["steps"], 6);
   EXPECT_EQ(again["parameters_sha256"], whole["parameters_sha256"]);
