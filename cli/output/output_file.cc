@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/directory_entry.h"
 #include "base/status_macros.h"
 
 namespace castor::cli {
@@ -40,10 +41,10 @@ std::vector<OtherFile> FilesOfModel(absl::string_view name,
                                                  "vocab.txt",
                                                  "merges.txt"};
   std::vector<OtherFile> files;
-  std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(directory, error)) {
-    const std::string file = entry.path().filename().string();
+  // A directory that cannot be read is refused where the model is.
+  const auto names = ListDirectory(directory);
+  if (!names.ok()) return files;
+  for (const std::string& file : *names) {
     const bool is_model = absl::EndsWith(file, ".safetensors") ||
                           absl::EndsWith(file, ".safetensors.index.json") ||
                           absl::EndsWith(file, ".model") ||
@@ -51,7 +52,9 @@ std::vector<OtherFile> FilesOfModel(absl::string_view name,
                           (absl::StartsWith(file, "tokenizer") &&
                            absl::EndsWith(file, ".json")) ||
                           absl::c_linear_search(kNames, file);
-    if (is_model) files.push_back({std::string(name), entry.path().string()});
+    if (is_model) {
+      files.push_back({std::string(name), absl::StrCat(directory, "/", file)});
+    }
   }
   return files;
 }

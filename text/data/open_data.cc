@@ -1,6 +1,7 @@
 #include "text/data/open_data.h"
 
-#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/units.h"
@@ -105,8 +107,8 @@ class DataOpener {
   absl::StatusOr<std::vector<std::string>> FilesOf(absl::string_view key,
                                                    const std::string& path);
   // Says which of the files were named before.
-  void TellOfRepeats(absl::string_view key,
-                     const std::vector<std::string>& paths);
+  absl::Status TellOfRepeats(absl::string_view key,
+                             const std::vector<std::string>& paths);
   absl::Status AddStreamed(absl::string_view key,
                            const std::vector<std::string>& paths, double weight,
                            std::vector<StreamedSource>* sources);
@@ -246,7 +248,7 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
         absl::StrCat(found.passed_over, " of the files in \"", path,
                      "\" end in none of ", kDataEndings, ", and are not read"));
   }
-  TellOfRepeats(key, found.paths);
+  CASTOR_RETURN_IF_ERROR(TellOfRepeats(key, found.paths));
   num_files_ += found.paths.size();
   if (num_files_ > kMostFiles) {
     return absl::InvalidArgumentError(
@@ -256,13 +258,18 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
   return std::move(found.paths);
 }
 
-void DataOpener::TellOfRepeats(absl::string_view key,
-                               const std::vector<std::string>& paths) {
+absl::Status DataOpener::TellOfRepeats(absl::string_view key,
+                                       const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    struct stat file = {};
-    if (stat(path.c_str(), &file) != 0) continue;  // opening it says why
+    const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
+    if (!file.ok()) {
+      return absl::Status(
+          file.status().code(),
+          absl::StrCat("file \"", path, "\" ", file.status().message()));
+    }
+    close(file->fd);
     const auto [first, is_new] =
-        keys_of_files_.try_emplace({file.st_dev, file.st_ino}, key);
+        keys_of_files_.try_emplace({file->info.st_dev, file->info.st_ino}, key);
     if (is_new) continue;
     Say(absl::StrCat("note: ", key),
         first->second == key
@@ -271,6 +278,7 @@ void DataOpener::TellOfRepeats(absl::string_view key,
             : absl::StrCat("file \"", path, "\" is also in ", first->second,
                            ", so that its loss tells nothing of other data"));
   }
+  return absl::OkStatus();
 }
 
 absl::Status DataOpener::AddFiles(absl::string_view key,
