@@ -299,6 +299,14 @@ TEST(ImportConfigs, KnowsTrlsDefaultsAndWhatItLearns) {
   EXPECT_EQ(learned("completion_only_loss: false\n"), "all");
   EXPECT_EQ(learned("assistant_only_loss: true\ncompletion_only_loss: false\n"),
             "assistant");
+  // Keys that TRL alone has, and one that scripts of transformers have, too.
+  EXPECT_EQ(WithoutComments(import(
+                "pad_token: x\nloss_type: nll\n"))["optimizer"]["params"]["lr"],
+            2e-5);
+  EXPECT_EQ(
+      WithoutComments(import(
+          "max_seq_length: 64\nmax_steps: 3\n"))["optimizer"]["params"]["lr"],
+      5e-5);
   EXPECT_THAT(import("max_length: 64\n"),
               HasSubstr("assistant_only_loss (not given): TRL learns all"));
 }

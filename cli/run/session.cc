@@ -443,6 +443,7 @@ absl::Status Session::Restore(const std::string& path, bool changed,
       config_.checkpoint.best_metric) {
     best_ = state.best;
   }
+  best_.is_due = state.best.is_due;
   if (config_.model.origin == nullptr) {
     config_.model.origin = metadata.config.model.origin;
   }
@@ -541,15 +542,6 @@ bool Session::EvaluatesAfter(int64_t step) const {
   }
   // The last epoch may end before its time, as Hugging Face's Trainer has it.
   return step % epoch_.steps == 0 || step == config_.steps;
-}
-
-bool Session::LacksEvaluation() const {
-  const int64_t step = trainer_->step();
-  if (step == 0 || !EvaluatesAfter(step)) return false;
-  const int64_t interval = config_.eval_strategy == EvalStrategy::kSteps
-                               ? config_.eval_interval
-                               : epoch_.steps;
-  return best_.evaluations + 1 == CeilDiv(step, interval);
 }
 
 StepShape Session::EvaluationShape() const {

@@ -172,9 +172,11 @@ class Session {
   }
   // Returns true if the run evaluates after that step.
   bool EvaluatesAfter(int64_t step) const;
-  // Returns true if the evaluation after the step that the run is at is
-  // missing, since it was interrupted.
-  bool LacksEvaluation() const;
+  // Returns true if the evaluation after the step that the run is at was
+  // interrupted, and the run still evaluates.
+  bool LacksEvaluation() const {
+    return best_.is_due && data_.validation != nullptr;
+  }
 
   const EpochSize& epoch() const { return epoch_; }
   // The first sample of the training data (ShowSample); "" where its tokens

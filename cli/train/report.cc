@@ -492,8 +492,9 @@ bool IsSummaryOf(const std::string& path,
   if (!text.ok() || parameters_sha256.empty()) return false;
   const auto json = nlohmann::json::parse(*text, nullptr,
                                           /*allow_exceptions=*/false);
-  return json.is_object() && json.value("ended", "") == kFinished &&
-         json.value("parameters_sha256", "") == parameters_sha256;
+  const nlohmann::json none;
+  return json.is_object() && json.value("ended", none) == kFinished &&
+         json.value("parameters_sha256", none) == parameters_sha256;
 }
 
 bool IsSummary(const std::string& path) {

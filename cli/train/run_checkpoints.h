@@ -78,6 +78,11 @@ class RunCheckpoints {
   // Does the same for a step whose evaluation is the best so far, whether or
   // not the newest is proven.
   absl::Status SaveBest() { return SaveOrGoOn(); }
+  // Saves the session's step in the place of its checkpoint, which knows less.
+  absl::Status SaveAgain() {
+    saved_step_ = -1;
+    return SaveOrGoOn();
+  }
   // Does the same at the run's end: a step that is not saved now is lost.
   // Aborted: the files could not be written.
   absl::Status SaveLast();

@@ -142,7 +142,11 @@ absl::Status TrainRun::Loop() {
   first_step_ = trainer.step();
   if (session_.LacksEvaluation()) {
     const absl::Status evaluated = Evaluate();
-    if (!absl::IsCancelled(evaluated)) CASTOR_RETURN_IF_ERROR(evaluated);
+    if (!absl::IsCancelled(evaluated)) {
+      CASTOR_RETURN_IF_ERROR(evaluated);
+      // The checkpoint from which the run goes on says that it lacks this.
+      CASTOR_RETURN_IF_ERROR(Saving([&] { return checkpoints_.SaveAgain(); }));
+    }
   }
   while (trainer.step() < config_.steps && !trainer.stopping() &&
          !EndsEarly()) {
@@ -169,8 +173,10 @@ absl::Status TrainRun::Loop() {
     CASTOR_RETURN_IF_ERROR(Resize());
     if (session_.EvaluatesAfter(step)) {
       const absl::Status evaluated = Evaluate();
-      // What is missing is made up for when the run goes on.
-      if (absl::IsCancelled(evaluated)) break;
+      if (absl::IsCancelled(evaluated)) {
+        session_.best().is_due = true;  // when the run goes on
+        break;
+      }
       if (!evaluated.ok()) {
         return InOrderAfter(evaluated) ? EndInOrder(evaluated) : evaluated;
       }

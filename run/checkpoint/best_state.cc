@@ -16,6 +16,7 @@ bool Judge(BestMetric metric, double threshold, int64_t step, double value,
   const bool gain =
       state->evaluations == 0 || (better && std::abs(value - best) > threshold);
   ++state->evaluations;
+  state->is_due = false;
   state->without_gain = gain ? 0 : state->without_gain + 1;
   if (!better) return false;
   state->step = step;

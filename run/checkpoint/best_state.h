@@ -17,6 +17,9 @@ struct BestState {
   // How many in a row, up to the latest, were not better than the best before
   // them by more than the threshold.
   int64_t without_gain = 0;
+  // The evaluation after the run's latest step was interrupted, and is still to
+  // be made.
+  bool is_due = false;
 
   friend bool operator==(const BestState&, const BestState&) = default;
 };

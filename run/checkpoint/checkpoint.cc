@@ -50,6 +50,7 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                     {"value", best.value},
                     {"without_gain", best.without_gain}};
   }
+  if (metadata.state.best.is_due) json["evaluation_due"] = true;
   if (!metadata.state.stream.empty()) {
     json["stream"] = nlohmann::json::parse(metadata.state.stream);
   }
@@ -261,6 +262,12 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
     const auto best = ReadBest(json["best"], trainer.step);
     if (!best.has_value()) return wrong("its \"best\" makes no sense");
     metadata.state.best = *best;
+  }
+  if (json.contains("evaluation_due")) {
+    if (!json["evaluation_due"].is_boolean()) {
+      return wrong("its \"evaluation_due\" is no yes or no");
+    }
+    metadata.state.best.is_due = json["evaluation_due"].get<bool>();
   }
   // Files of runs that stream nothing lack it.
   if (json.contains("stream")) {

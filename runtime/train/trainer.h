@@ -136,6 +136,8 @@ class Trainer final : public ObservedRun {
   // As Evaluate, with all that is known.
   absl::StatusOr<LossSum> EvaluateSum(int64_t batches,
                                       const NextMicroBatch& next);
+  // Cancelled, here and below: the run is to stop (stop_reason), of which all
+  // ranks learn at the same batch.
   // Adds those of `batches` more batches to *total, batch by batch in their
   // order: an evaluation in parts has the bits of one in a single call.
   absl::Status AddEvaluation(int64_t batches, const NextMicroBatch& next,

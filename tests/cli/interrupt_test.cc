@@ -95,6 +95,44 @@ TEST_P(Interrupted, SavesWithoutWaitingForAnEvaluation) {
   EXPECT_EQ(rest["parameters_sha256"], whole["parameters_sha256"]);
 }
 
+// The last evaluation, too, says which checkpoint is the best.
+TEST_F(CliTest, AnEvaluationThatIsMadeUpForIsSaved) {
+  WriteFile(Path("long.txt"), SmallText(16'000'000));
+  Json config = SmallConfig();
+  config["data"]["validation"] = "long.txt";
+  config["checkpoint"] = {{"dir", "out"}, {"load_best", true}};
+  config["eval_interval"] = 3;
+  config["eval_batches"] = 2;
+  config["steps"] = 3;
+  Summary(config);
+  config["steps"] = 6;
+  config["eval_batches"] = 1'000'000;
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json", "--resume", "latest"},
+                        directory());
+  ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+  process.Signal(SIGTERM);
+  ASSERT_EQ(process.Wait().exit_code, 128 + SIGTERM);
+  config["eval_batches"] = 2;
+  const Json rest = Summary(config, {"--resume", "latest"});
+  EXPECT_EQ(rest["ended"], "finished");
+  ASSERT_EQ(rest["evaluations"].size(), 1u);
+  EXPECT_EQ(rest["evaluations"][0]["step"], 6);
+  const auto exported = [&](const std::string& to) {
+    const ProcessResult result = RunCastor({"export", "out", to}, directory());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ReadFile(Path(to + "/model.safetensors"));
+  };
+  const std::string made_up = exported("first");
+  // It is not made a second time, nor where another interval is asked for.
+  config["eval_interval"] = 2;
+  EXPECT_EQ(Summary(config, {"--resume", "auto"}), rest);
+  std::filesystem::remove_all(Path("out"));
+  config["eval_interval"] = 3;
+  EXPECT_EQ(Summary(config)["best"], rest["best"]);
+  EXPECT_EQ(exported("second"), made_up);
+}
+
 // A run that goes on from a checkpoint never tells of the steps before it.
 TEST_F(CliTest, AStepIsToldBeforeItsCheckpointIsThere) {
   Json config = SmallConfig();

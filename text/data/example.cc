@@ -134,9 +134,9 @@ class Record {
           NameOf("completion"), ": expected a list of messages, as ",
           NameOf("prompt"), " is one"));
     }
-    CASTOR_ASSIGN_OR_RETURN(text::Conversation chat, ChatOf(*prompt));
+    CASTOR_ASSIGN_OR_RETURN(text::Conversation chat, ChatOf(*prompt, "prompt"));
     CASTOR_ASSIGN_OR_RETURN(const text::Conversation answer,
-                            ChatOf(*completion));
+                            ChatOf(*completion, "completion"));
     std::string asked;
     if (rules_.loss_on == LossOn::kCompletion) {
       CASTOR_ASSIGN_OR_RETURN(RenderedChat rendered, Render(chat, true));
@@ -186,7 +186,8 @@ class Record {
 
   // The conversation of a list of messages, with what else the record has for a
   // template.
-  absl::StatusOr<text::Conversation> ChatOf(const OrderedJson& messages) {
+  absl::StatusOr<text::Conversation> ChatOf(const OrderedJson& messages,
+                                            absl::string_view known) {
     // Some files have OpenAI's messages under ShareGPT's key, or the reverse.
     const bool from = messages.is_array() && !messages.empty() &&
                       messages[0].is_object() && messages[0].contains("from");
@@ -198,24 +199,30 @@ class Record {
     CASTOR_ASSIGN_OR_RETURN(text::Conversation chat,
                             text::ReadConversation(record));
     if (rules_.chat == nullptr) return chat;
+    const std::string name = NameOf(known);
     for (size_t i = 0; i < chat.messages.size(); ++i) {
-      CASTOR_RETURN_IF_ERROR(CheckMessage(
-          absl::StrCat(from ? "conversations[" : "messages[", i, "]"),
-          &chat.messages[i]));
+      CASTOR_RETURN_IF_ERROR(
+          CheckMessage(absl::StrCat(name, "[", i, "]"), &chat.messages[i]));
       // What ShareGPT's form has besides is in no message.
       for (const auto& [key, value] : messages[i].items()) {
         const bool is_known =
             from ? key == "from" || key == "value"
                  : key == "role" || key == "content" || rules_.chat->reads(key);
-        if (!is_known && !value.is_null() && !IsWeight(key)) {
-          TellUnused(absl::StrCat(from ? "conversations." : "messages.", key));
+        if (!is_known && !IsNothing(value) && !IsWeight(key)) {
+          TellUnused(absl::StrCat(name, ".", key));
         }
       }
     }
     for (const char* key : {"tools", "documents"}) {
-      if (record.contains(key) && !rules_.chat->reads(key)) TellUnused(key);
+      const bool is_there = record.contains(key) && !IsNothing(record[key]);
+      if (is_there && !rules_.chat->reads(key)) TellUnused(key);
     }
     return chat;
+  }
+
+  // Returns true of a null and of an empty list or object.
+  static bool IsNothing(const OrderedJson& value) {
+    return !value.is_primitive() || value.is_null() ? value.empty() : false;
   }
 
   // Returns true if the key says by 0 that a turn is not learned, as OpenAI has
@@ -241,6 +248,13 @@ class Record {
     const auto found = message->find("content");
     OrderedJson none;
     OrderedJson& content = found != message->end() ? *found : none;
+    const OrderedJson role = message->value("role", OrderedJson());
+    // Llama's templates and Mistral's write such an answer of a tool as JSON.
+    const bool is_told = role != "user" && role != "system" &&
+                         role != "assistant" &&
+                         (rules_.chat->reads("mapping") ||
+                          rules_.chat->reads("content.content"));
+    if (is_told && content.is_structured()) return absl::OkStatus();
     if (content.is_object()) {
       return wrong("its content is an object: give it as a text");
     }
@@ -290,7 +304,8 @@ class Record {
       return absl::InvalidArgumentError(
           absl::StrCat(NameOf(known), ": is missing"));
     }
-    CASTOR_ASSIGN_OR_RETURN(const text::Conversation chat, ChatOf(*messages));
+    CASTOR_ASSIGN_OR_RETURN(const text::Conversation chat,
+                            ChatOf(*messages, known));
     return SetConversation(chat);
   }
 

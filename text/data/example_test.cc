@@ -311,6 +311,24 @@ TEST_F(ExampleTest, TellsOfWhatTheTemplateNeverReads) {
   chat_ = &calls;
   ASSERT_TRUE(Read(call, RecordFormat::kMessages, LossOn::kAll).ok());
   EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()), "f");
+  // Llama 3's writes what a tool answers as JSON.
+  const ChatEncoding told = Template(
+      "{% for m in messages %}{% if m.content is mapping %}"
+      "{{ m.content | tojson }}{% else %}{{ m.content }}{% endif %}"
+      "{% endfor %}");
+  chat_ = &told;
+  ASSERT_TRUE(Read(R"({"messages": [{"role": "tool", "content": {"a": 1}}],
+                       "tools": []})",
+                   RecordFormat::kMessages, LossOn::kAll)
+                  .ok());
+  EXPECT_EQ(std::string(line_.ids.begin(), line_.ids.end()), R"({"a": 1})");
+  EXPECT_THAT(line_.unused, testing::IsEmpty());
+  EXPECT_THAT(Error(R"({"prompt": [{"role": "user", "content": "a"}],
+                        "completion": [{"role": "assistant",
+                                        "content": {"a": 1}}]})",
+                    RecordFormat::kPrompt, LossOn::kCompletion),
+              HasSubstr("completion[0]: its content is an object"));
+  chat_ = &calls;
   // reasoning_content is given as thinking, too.
   ASSERT_TRUE(Read(R"({"messages": [{"role": "user", "content": "",
                        "tool_calls": [{"name": "f"}],

@@ -57,6 +57,11 @@ std::pair<size_t, size_t> LongestFirst(size_t first, size_t second,
                          : std::pair(longer, shorter);
 }
 
+// Returns true of an integer that fits 31 bits; NaN is none.
+bool IsWhole(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e9;
+}
+
 // A record that is being read.
 class Record {
  public:
@@ -419,17 +424,20 @@ class Record {
     if (label.is_string()) {
       const std::string& text = label.get_ref<const std::string&>();
       if (!absl::SimpleAtoi(text, &number)) {
-        return Wrong(known,
-                     absl::StrCat("expected a number from 0 to ", end - 1,
-                                  ", found the text ", QuotedForMessage(text),
-                                  ": give each class its number"));
+        double value = 0;
+        if (!absl::SimpleAtod(text, &value) || !IsWhole(value)) {
+          return Wrong(known,
+                       absl::StrCat("expected a number from 0 to ", end - 1,
+                                    ", found the text ", QuotedForMessage(text),
+                                    ": give each class its number"));
+        }
+        number = static_cast<int64_t>(value);
       }
       return Integer(known, number, 0, end);
     }
     if (label.is_number_float()) {
       const double value = label.get<double>();
-      // NaN is no integer, either.
-      if (value == std::floor(value) && std::abs(value) < 1e9) {
+      if (IsWhole(value)) {
         return Integer(known, static_cast<int64_t>(value), 0, end);
       }
     }

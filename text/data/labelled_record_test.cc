@@ -338,7 +338,7 @@ TEST(LabelledRecord, RefusesByKeyWhatSaysNoSpan) {
 TEST(LabelledRecord, ANumberMayBeATextOrAWholeFraction) {
   const TextEncoding letters = Letters();
   const LabelledRules rules = RulesOf(&letters, ModelTask::kSequenceLabel);
-  for (const char* label : {"1", "\"1\"", "1.0", "true"}) {
+  for (const char* label : {"1", "\"1\"", "\"1.0\"", "1.0", "true"}) {
     JsonLine out;
     const absl::Status read = ReadLabelledRecord(
         absl::StrCat(R"({"text": "a", "label": )", label, "}"), rules, &out);

@@ -528,6 +528,12 @@ void Loss(const ForeignKey& key, const Json& value, ForeignAccount& account) {
   Lacking(key, value, account);
 }
 
+void LossType(const ForeignKey& key, const Json& value,
+              ForeignAccount& account) {
+  if (NameOf(value) == "nll") return account.Ignore(key.says);
+  Lacking(key, value, account);
+}
+
 void NotShuffled(const ForeignKey& key, const Json& value,
                  ForeignAccount& account) {
   account.Take(key.ours, IsOff(value));

@@ -95,6 +95,9 @@ void Sampling(const ForeignKey& key, const Json& value,
 // LLaMA-Factory's stage of training; torchtune's component of a loss.
 void Stage(const ForeignKey& key, const Json& value, ForeignAccount& account);
 void Loss(const ForeignKey& key, const Json& value, ForeignAccount& account);
+// TRL's name of a loss, of which "nll" is Castor's.
+void LossType(const ForeignKey& key, const Json& value,
+              ForeignAccount& account);
 // Keys whose yes is Castor's no.
 void NotShuffled(const ForeignKey& key, const Json& value,
                  ForeignAccount& account);

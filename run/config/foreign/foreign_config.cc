@@ -52,7 +52,8 @@ constexpr ForeignSystem kSystems[] = {
          "num_train_epochs": 3, "per_device_train_batch_size": 8,
          "lr_scheduler_type": "linear", "seed": 42, "cutoff_len": 2048,
          "save_total_limit": 0})"},
-    {"torchtune", 'T', "torchtune's", R"({"dataset.packed": false})"},
+    {"torchtune", 'T', "torchtune's",
+     R"({"dataset.packed": false, "keep_last_n_checkpoints": 0})"},
 };
 
 // Null: there is none.
@@ -68,7 +69,6 @@ const ForeignSystem* SystemNamed(absl::string_view name) {
 bool IsOfTrl(const Json& document) {
   static constexpr const char* kOwn[] = {"dataset_text_field",
                                          "max_length",
-                                         "max_seq_length",
                                          "packing",
                                          "packing_strategy",
                                          "eval_packing",
@@ -77,7 +77,10 @@ bool IsOfTrl(const Json& document) {
                                          "padding_free",
                                          "assistant_only_loss",
                                          "completion_only_loss",
-                                         "dataset_num_proc"};
+                                         "truncation_mode",
+                                         "shuffle_dataset",
+                                         "pad_token",
+                                         "loss_type"};
   return std::any_of(std::begin(kOwn), std::end(kOwn),
                      [&](const char* key) { return document.contains(key); });
 }

@@ -206,6 +206,12 @@ constexpr ForeignKey kKeys[] = {
     {"A", "sample_packing", "data.packing", Packed, kSamples},
     {"HL", "packing", "data.packing", Packed, kSamples},
     {"L", "neat_packing", "", LeftToUser, kSamples},
+    {"H", "packing_strategy eval_packing", "", LeftToUser, kSamples},
+    {"H", "truncation_mode", "", Ignored, "records are cut at their end"},
+    {"H", "shuffle_dataset", "", Ignored, "data.shuffle says it"},
+    {"H", "pad_token", "", Ignored, "what pads a sample is not seen"},
+    {"H", "loss_type", "", LossType, kMeanLoss},
+    {"H", "dataset_num_proc", "", Ignored, kLoaders},
     {"A",
      "pad_to_sequence_len sample_packing_eff_est sample_packing_group_size "
      "sample_packing_bin_size total_num_tokens",
