@@ -455,6 +455,7 @@ absl::Status TrainRun::End() {
     // those of the one that did it.
     const bool is_done =
         report_.ended == kFinished && trainer.step() == first_step_ &&
+        report_.evaluations.empty() &&
         IsSummaryOf(arguments_.summary_path, report_.parameters_sha256);
     if (!is_done) {
       CASTOR_RETURN_IF_ERROR(
