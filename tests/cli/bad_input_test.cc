@@ -359,7 +359,7 @@ TEST_F(BadInput, AsOutput) {
   // An output may not take the place of an input, by any spelling of its path.
   ExpectTrainRefused({"--trace", "text.txt"},
                      {"--trace: text.txt is data.train", "another file"});
-  // Nor are weights, tokenizers and checkpoints replaced.
+  // An output replaces no weights, tokenizer or checkpoint.
   std::filesystem::create_directories(Path("m"));
   for (const char* file : {"model.safetensors", "tokenizer.json"}) {
     WriteFile(Path("m/") + file, "kept");

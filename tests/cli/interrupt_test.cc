@@ -15,6 +15,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Writes a file of which one evaluation takes minutes, and returns a run that
+// is validated on it and saves at its end only.
+Json EvaluatedForMinutes(const std::string& file) {
+  WriteFile(file, SmallText(16'000'000));
+  Json config = SmallConfig();
+  config["data"]["validation"] = file;
+  config["checkpoint"] = {{"dir", "out"}};
+  config["eval_interval"] = 3;
+  return config;
+}
+
 class Interrupted : public CliTest,
                     public ::testing::WithParamInterface<int> {};
 
@@ -67,12 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
 
 // What is missing of the evaluation is made up for when the run goes on.
 TEST_P(Interrupted, SavesWithoutWaitingForAnEvaluation) {
-  // One evaluation of all of it takes minutes.
-  WriteFile(Path("long.txt"), SmallText(16'000'000));
-  Json config = SmallConfig();
-  config["data"]["validation"] = "long.txt";
-  config["checkpoint"] = {{"dir", "out"}};  // saves at the end only
-  config["eval_interval"] = 3;
+  Json config = EvaluatedForMinutes(Path("long.txt"));
   config["steps"] = 7;
   config["eval_batches"] = 1'000'000;
   WriteConfig(config);
@@ -97,11 +103,8 @@ TEST_P(Interrupted, SavesWithoutWaitingForAnEvaluation) {
 
 // The last evaluation, too, says which checkpoint is the best.
 TEST_F(CliTest, AnEvaluationThatIsMadeUpForIsSaved) {
-  WriteFile(Path("long.txt"), SmallText(16'000'000));
-  Json config = SmallConfig();
-  config["data"]["validation"] = "long.txt";
-  config["checkpoint"] = {{"dir", "out"}, {"load_best", true}};
-  config["eval_interval"] = 3;
+  Json config = EvaluatedForMinutes(Path("long.txt"));
+  config["checkpoint"]["load_best"] = true;
   config["eval_batches"] = 2;
   config["steps"] = 3;
   Summary(config);
@@ -154,7 +157,7 @@ TEST_F(CliTest, AStepIsToldBeforeItsCheckpointIsThere) {
       EXPECT_THAT(log, HasSubstr("{\"step\":" + std::to_string(step) + ","));
     }
   }
-  // Nor does another run take the file away meanwhile.
+  // Another run does not take the file away meanwhile.
   const ProcessResult other = Train(
       config, {"--log-json", "log.jsonl", "--set", "checkpoint.dir=other"});
   ExpectUserError(other);

@@ -1,6 +1,7 @@
 #include "text/data/find_files.h"
 
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "text/data/source_reader.h"
 #include "text/data/token_cache_format.h"
@@ -91,6 +93,25 @@ absl::StatusOr<FoundFiles> FindFiles(const std::string& path) {
   }
   std::sort(found.paths.begin(), found.paths.end());
   return found;
+}
+
+absl::StatusOr<std::string> NamedFiles::Add(absl::string_view key,
+                                            const std::string& path) {
+  const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
+  if (!file.ok()) {
+    return absl::Status(
+        file.status().code(),
+        absl::StrCat("file \"", path, "\" ", file.status().message()));
+  }
+  close(file->fd);
+  const auto [first, is_new] =
+      keys_.try_emplace({file->info.st_dev, file->info.st_ino}, key);
+  if (is_new) return "";
+  return first->second == key
+             ? absl::StrCat("file \"", path,
+                            "\" is named twice, and read as often")
+             : absl::StrCat("file \"", path, "\" is also in ", first->second,
+                            ", so that its loss tells nothing of other data");
 }
 
 }  // namespace castor

@@ -2,11 +2,16 @@
 #ifndef CASTOR_TEXT_DATA_FIND_FILES_H_
 #define CASTOR_TEXT_DATA_FIND_FILES_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace castor {
 
@@ -25,6 +30,20 @@ struct FoundFiles {
 //
 // InvalidArgument: there is no such file. Others: the folder cannot be read.
 absl::StatusOr<FoundFiles> FindFiles(const std::string& path);
+
+// The files that were named so far, by whatever name.
+class NamedFiles {
+ public:
+  // Adds a file that the configuration's `key` names. Returns what to tell the
+  // user of one that was there already; "": it was not. Errors: it cannot be
+  // opened (base/regular_file.h).
+  absl::StatusOr<std::string> Add(absl::string_view key,
+                                  const std::string& path);
+
+ private:
+  // By device and inode, the key that named it first.
+  std::map<std::pair<dev_t, ino_t>, std::string> keys_;
+};
 
 }  // namespace castor
 

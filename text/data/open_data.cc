@@ -1,12 +1,8 @@
 #include "text/data/open_data.h"
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <deque>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
-#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/units.h"
@@ -106,9 +101,6 @@ class DataOpener {
                                   const std::vector<DataSource>& sources);
   absl::StatusOr<std::vector<std::string>> FilesOf(absl::string_view key,
                                                    const std::string& path);
-  // Says which of the files were named before.
-  absl::Status TellOfRepeats(absl::string_view key,
-                             const std::vector<std::string>& paths);
   absl::Status AddStreamed(absl::string_view key,
                            const std::vector<std::string>& paths, double weight,
                            std::vector<StreamedSource>* sources);
@@ -145,8 +137,7 @@ class DataOpener {
   const OpenDataOptions& options_;
   const RecordKeys keys_;
   size_t num_files_ = 0;
-  // By device and inode, the key that named it first.
-  std::map<std::pair<dev_t, ino_t>, std::string> keys_of_files_;
+  NamedFiles named_files_;
   bool streams_ = false;
   bool trains_on_samples_ = false;
   WordMasks masks_;
@@ -248,7 +239,11 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
         absl::StrCat(found.passed_over, " of the files in \"", path,
                      "\" end in none of ", kDataEndings, ", and are not read"));
   }
-  CASTOR_RETURN_IF_ERROR(TellOfRepeats(key, found.paths));
+  for (const std::string& each : found.paths) {
+    CASTOR_ASSIGN_OR_RETURN(const std::string repeat,
+                            named_files_.Add(key, each));
+    if (!repeat.empty()) Say(absl::StrCat("note: ", key), repeat);
+  }
   num_files_ += found.paths.size();
   if (num_files_ > kMostFiles) {
     return absl::InvalidArgumentError(
@@ -256,29 +251,6 @@ absl::StatusOr<std::vector<std::string>> DataOpener::FilesOf(
                      "): put several into one"));
   }
   return std::move(found.paths);
-}
-
-absl::Status DataOpener::TellOfRepeats(absl::string_view key,
-                                       const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
-    if (!file.ok()) {
-      return absl::Status(
-          file.status().code(),
-          absl::StrCat("file \"", path, "\" ", file.status().message()));
-    }
-    close(file->fd);
-    const auto [first, is_new] =
-        keys_of_files_.try_emplace({file->info.st_dev, file->info.st_ino}, key);
-    if (is_new) continue;
-    Say(absl::StrCat("note: ", key),
-        first->second == key
-            ? absl::StrCat("file \"", path,
-                           "\" is named twice, and read as often")
-            : absl::StrCat("file \"", path, "\" is also in ", first->second,
-                           ", so that its loss tells nothing of other data"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status DataOpener::AddFiles(absl::string_view key,
